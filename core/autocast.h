@@ -8,11 +8,11 @@
 //   }
 //   tape.backward(loss);           // in the dtypes of the forward calls; parameters' gradients are float32
 //
-// What each operator is computed in stands in its table (OpDef::mixed_precision) and follows PyTorch's lists for CUDA,
-// on both devices: convolutions, linear, matmul, attention and prelu in the region's dtype; exp, log, pow and the like,
-// sums, norms, softmax, layer and group normalisation and losses in float32; all others in the widest dtype among their
-// operands. float64 and integers are left alone, and so is what works in place. Casts are recorded: gradients arrive in
-// the dtype of what was cast.
+// Each operator's table says in which dtype it computes (OpDef::mixed_precision). The assignment follows PyTorch's
+// lists for CUDA, on both devices: convolutions, linear, matmul, attention and prelu in the region's dtype; exp, log,
+// pow and similar functions, sums, norms, softmax, layer and group normalisation and losses in float32; all others in
+// the widest dtype among their operands. float64, integers and in-place operations are left alone. Casts are recorded:
+// gradients arrive in the dtype of the original tensor.
 #pragma once
 
 #include <adjoint/core/dtype.h>
@@ -32,9 +32,9 @@ namespace adjoint {
 class Tensor;
 
 struct AutocastOptions {
-  /// False: as if there were no guard, inside another's region too.
+  /// False: behaves as if there were no guard, even inside another's region.
   bool enabled = true;
-  /// Casts a parameter once, and again where it was written to. False: in each use.
+  /// True: casts a parameter once, and again after it was written to. False: casts it at each use.
   bool cache_enabled = true;
 };
 
@@ -43,7 +43,7 @@ struct AutocastRegion;
 }  // namespace detail
 
 /// While it lives, operators that this thread calls follow mixed precision. Guards nest and end in reverse order, on
-/// the thread that made them. Backward passes and what kernels call are outside every region.
+/// the thread that made them. Backward passes, and calls from kernels, are outside every region.
 class ADJOINT_API AutocastGuard {
  public:
   /// Throws Error unless dtype is float16 or bfloat16.
@@ -53,7 +53,7 @@ class ADJOINT_API AutocastGuard {
   AutocastGuard& operator=(const AutocastGuard&) = delete;
 
  private:
-  std::unique_ptr<detail::AutocastRegion> region_;  // null where it is not enabled
+  std::unique_ptr<detail::AutocastRegion> region_;  // null if it is not enabled
   detail::AutocastRegion* outer_;
 };
 
@@ -69,32 +69,32 @@ class ADJOINT_API PauseAutocast {
   detail::AutocastRegion* outer_;
 };
 
-/// Of this thread's region; nothing outside.
+/// The dtype of this thread's region; empty outside.
 ADJOINT_API std::optional<DType> autocast_dtype();
-/// Forgets the casts of parameters that this thread's region keeps, as its outermost guard's end does. For what writes
-/// to parameters without telling, such as the replay of a CUDA graph.
+/// Drops the casts of parameters that this thread's region keeps, as the end of its outermost guard does. For code that
+/// writes to parameters without counting the write, such as the replay of a CUDA graph.
 ADJOINT_API void clear_autocast_cache();
 
-/// What mixed precision computes an operator in: the widest of its operands' dtypes, 16 bits, float32 (kFull), the
-/// dtype of its first operand, or what it is given, of several dtypes too.
+/// The dtype in which mixed precision computes an operator: the widest of its operands' dtypes, 16 bits, float32
+/// (kFull), the dtype of its first operand, or the operands' dtypes, even if they differ.
 enum class MixedPrecision : std::uint8_t { kWidest, kLow, kFull, kFirst, kAsGiven };
 
 namespace detail {
 
-/// A guard's dtype and options, to make another of.
+/// A guard's dtype and options, from which to make another.
 struct AutocastSettings {
   DType dtype = kBFloat16;
   AutocastOptions options = {.enabled = false};
 };
-/// Of this thread's region.
+/// The settings of this thread's region.
 ADJOINT_API AutocastSettings autocast_settings();
 
 /// Null outside every region.
 ADJOINT_API AutocastRegion* autocast_region();
 
-/// A call of what has a policy: inside a region it is true, holds the operands as the policy casts them, and hides the
-/// region while it lives. Undefined operands pass through. For functions that check their operands before an operator
-/// does:
+/// A call of a function that has a policy. Inside a region it converts to true, holds the operands as the policy casts
+/// them, and hides the region while it lives. Undefined operands pass through. For functions that check their operands
+/// before an operator does:
 ///
 ///   if (const detail::AutocastCall low(MixedPrecision::kLow, {x, weight}); low) return linear(low[0], low[1]);
 class ADJOINT_API AutocastCall {
@@ -114,7 +114,7 @@ class ADJOINT_API AutocastCall {
 
   AutocastRegion* region_;
   PauseAutocast pause_;
-  std::vector<Tensor> own_;  // where something is cast
+  std::vector<Tensor> own_;  // if anything is cast
   std::span<const Tensor> operands_;
 };
 

@@ -8,7 +8,7 @@
 namespace adjoint::detail {
 namespace {
 
-constexpr std::size_t kAlignment = 512;  // what cudaMalloc gives
+constexpr std::size_t kAlignment = 512;  // cudaMalloc's alignment
 
 std::size_t rounded(std::size_t nbytes, std::size_t unit) { return (nbytes + unit - 1) / unit * unit; }
 
@@ -36,11 +36,11 @@ std::shared_ptr<BlockArena::Use> BlockArena::begin() {
 }
 
 void* BlockArena::allocate(std::size_t nbytes, std::size_t limit, const char* made_by) {
-  if (nbytes > limit) return nullptr;  // and so rounding it cannot overflow
+  if (nbytes > limit) return nullptr;  // so rounding it cannot overflow
   const std::size_t size = rounded(nbytes, kAlignment);
   const bool small = size < least_ / 2;
   {
-    // The smallest hole that it fits in, of those the one at the lowest place: large holes stay whole.
+    // The smallest hole in which it fits, and of those the one at the lowest address, so that large holes stay whole.
     const std::lock_guard lock(mutex_);
     Segment* best = nullptr;
     std::map<std::size_t, Piece>::iterator hole;
@@ -55,8 +55,8 @@ void* BlockArena::allocate(std::size_t nbytes, std::size_t limit, const char* ma
     }
     if (best != nullptr) return place(*best, hole, size, made_by);
   }
-  // A large block's segment is as large as it: what is left of a larger one is often of no use to the next block, and
-  // came to two fifths of what a training step had in use (bench/lab/LOG.md).
+  // A large block's segment has exactly its size: the remainder of a larger one is often useless to the next block, and
+  // amounted to two fifths of a training step's memory (bench/lab/LOG.md).
   const std::size_t held = this->held();
   std::size_t wanted = small ? least_ : size;
   if (held + wanted > limit || held + wanted < wanted) wanted = size;
@@ -135,7 +135,7 @@ std::vector<BlockArena::Block> BlockArena::new_blocks() const {
   return blocks;
 }
 
-// Segments that no capture has used, of those that there are, and no block lies in.
+// Gives back existing segments that no capture uses and that hold no block.
 void BlockArena::give_back_idle() noexcept {
   for (auto at = segments_.begin(); at != segments_.end();) {
     if (at->live > 0 || at->users > 0) {

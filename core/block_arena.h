@@ -1,8 +1,8 @@
-// Where the blocks of captured steps lie: addresses that stay, in segments of a device's memory. Bookkeeping alone.
+// Places the blocks of captured steps at addresses that stay, in segments of a device's memory. Only bookkeeping.
 //
-// A graph is replayed with the addresses that it was captured with. Within a capture, blocks come and go in the order
-// of one stream, so that one that was freed is handed out again. Captures share the arena, for their replays follow
-// each other: what one graph leaves behind between replays it keeps, and everything else another may write over.
+// A graph is replayed with the addresses of its capture. Within a capture, blocks come and go in the order of one
+// stream, so a freed block is handed out again. Captures share the arena, because their replays follow each other:
+// memory whose contents one graph keeps between replays stays its own, and another graph may overwrite everything else.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -19,15 +19,15 @@
 
 namespace adjoint::detail {
 
-/// Any thread may release blocks; allocations are those of one capture at a time.
+/// Any thread may release blocks; only one capture at a time allocates.
 class ADJOINT_API BlockArena {
  public:
-  /// What the segments are made of. `take` gives memory that is ready to use, or null where there is none.
+  /// The source of the segments. `take` returns memory that is ready to use, or null if there is none.
   struct Source {
     std::function<void*(std::size_t nbytes)> take;
     std::function<void(void* data, std::size_t nbytes)> give_back;
   };
-  /// The segments that a capture's blocks have lain in, which stay while it lives.
+  /// The segments that have held a capture's blocks, which stay while it lives.
   class Use;
   struct Block {
     void* data;
@@ -35,21 +35,21 @@ class ADJOINT_API BlockArena {
     std::string made_by;
   };
 
-  /// Blocks below half of `least` bytes share segments of that size, so that a small one that stays does not hold a
-  /// large segment; one that fits in no hole of a larger one's has a segment of its own size.
+  /// Blocks below half of `least` bytes share segments of that size, so that a small long-lived block does not hold a
+  /// large segment. A larger block that fits in no hole gets a segment of its own size.
   BlockArena(Source source, std::size_t least);
   ~BlockArena();
   BlockArena(const BlockArena&) = delete;
   BlockArena& operator=(const BlockArena&) = delete;
 
-  /// Blocks from here on are those of a new capture, until the next call.
+  /// From here until the next call, blocks belong to a new capture.
   std::shared_ptr<Use> begin();
-  /// `nbytes` > 0 bytes at a multiple of 512; null where `limit` bytes of segments, or the source, do not give them.
+  /// `nbytes` > 0 bytes at a multiple of 512; null if `limit` bytes of segments, or the source, cannot provide them.
   void* allocate(std::size_t nbytes, std::size_t limit, const char* made_by);
   void release(void* data) noexcept;
-  /// The capture that began last has allocated the block that `data` points into, and it lives.
+  /// Returns true if the latest capture has allocated the block that `data` points into, and the block lives.
   bool is_new(const void* data) const;
-  /// Of those, the ones that live.
+  /// The live blocks of the latest capture.
   std::vector<Block> new_blocks() const;
 
   /// Bytes of all segments.
@@ -81,7 +81,7 @@ class ADJOINT_API BlockArena {
   mutable std::mutex mutex_;
   Segments segments_;
   std::size_t held_ = 0, captures_ = 0;
-  std::weak_ptr<Use> use_;  // of the capture that began last
+  std::weak_ptr<Use> use_;  // of the latest capture
 };
 
 class ADJOINT_API BlockArena::Use {

@@ -39,7 +39,7 @@ void* from_system(std::size_t nbytes) {
   const std::size_t aligned = (nbytes + alignment - 1) / alignment * alignment;
   if (aligned < nbytes) return nullptr;
   void* const data = std::aligned_alloc(alignment, aligned);
-  if (data != nullptr && huge) madvise(data, nbytes, MADV_HUGEPAGE);  // a hint: a system without them refuses it
+  if (data != nullptr && huge) madvise(data, nbytes, MADV_HUGEPAGE);  // a hint: a system without huge pages refuses it
   return data;
 }
 
@@ -75,13 +75,13 @@ void* BlockCache::allocate(std::size_t nbytes) noexcept {
   if (keeps(size) && kept_bytes() > 0) {
     const std::lock_guard lock(guard_);
     BySize& ring = sizes_[size.number];
-    if (!ring.empty()) {  // the one that came last, of which caches hold most
+    if (!ring.empty()) {  // the newest one, most of which is in caches
       auto* const kept = static_cast<Kept*>(static_cast<BySize*>(ring.next));
       take(*kept);
       return kept;
     }
   }
-  // What is not kept is not rounded: the system may not have an eighth more.
+  // Blocks that are not kept are not rounded: the system may not have an eighth more.
   const std::size_t wanted = keeps(size) ? size.bytes : nbytes;
   void* const data = from_system(wanted);
   if (data != nullptr || kept_bytes() == 0) return data;
@@ -106,7 +106,7 @@ void BlockCache::release(void* data, std::size_t nbytes) noexcept {
       oldest = static_cast<Kept*>(static_cast<ByAge*>(ages_.previous));
       take(*oldest);
     }
-    std::free(oldest);  // unlocked: the system takes its time
+    std::free(oldest);  // unlocked, because the system takes its time
   }
 }
 

@@ -1,6 +1,5 @@
-// Large blocks of the host's memory, kept for the next tensor of about their size. What the system hands out comes in
-// pages that it clears as they are first touched, which takes longer than most operators take for their results.
-// Internal.
+// Large blocks of the host's memory, kept for the next tensor of about their size. The system clears new pages at first
+// touch, which takes longer than most operators take to compute their results. Internal.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -12,16 +11,16 @@
 
 namespace adjoint::detail {
 
-/// Hands out memory, aligned to kAlignment, and keeps what comes back, up to a limit: the blocks that came last. For
-/// any number of threads.
+/// Hands out memory, aligned to kAlignment, and keeps released blocks, up to a limit: the newest ones. For any number
+/// of threads.
 class ADJOINT_API BlockCache {
  public:
   static constexpr std::size_t kAlignment = 64;  // a cache line, and the widest vector register
-  /// Smaller ones are left to malloc, which keeps those itself; from here on it gives each back to the system.
+  /// malloc handles smaller blocks, and keeps them itself; from this size on it returns each to the system.
   static constexpr std::size_t kLeastBytes = std::size_t{1} << 17;
 
-  /// Blocks from kLeastHugeBytes on begin at a huge page's address, and the system is asked for such pages where it
-  /// leaves that to programs: translating addresses page by page takes a tenth of an elementwise operator's time.
+  /// Blocks from kLeastHugeBytes on begin at a huge page's address, and ask the system for huge pages if it leaves that
+  /// to programs: translating addresses page by page takes a tenth of an elementwise operator's time.
   static constexpr std::size_t kHugePage = std::size_t{1} << 21;
   static constexpr std::size_t kLeastHugeBytes = 2 * kHugePage;
 
@@ -31,21 +30,21 @@ class ADJOINT_API BlockCache {
   BlockCache& operator=(const BlockCache&) = delete;
   ~BlockCache() { empty(); }
 
-  /// A block of `nbytes` or up to an eighth more: sizes are rounded so that blocks of about one size serve each other.
-  /// Null where the system has no memory left and all that was kept is given back to it.
+  /// A block of `nbytes` or up to an eighth more: sizes are rounded so that blocks of about one size can replace each
+  /// other. Null if the system has no memory left even after all kept blocks were returned to it.
   void* allocate(std::size_t nbytes) noexcept;
-  /// Of a block as allocate() was asked for.
+  /// Releases a block, with the size passed to allocate().
   void release(void* data, std::size_t nbytes) noexcept;
-  /// Gives all that is kept back to the system.
+  /// Returns all kept blocks to the system.
   void empty() noexcept;
   std::size_t limit() const noexcept { return limit_; }
   std::size_t kept_bytes() const noexcept { return kept_.load(std::memory_order_relaxed); }
 
-  /// The tensors' own. It keeps nothing under a sanitizer, which would not see a use after release otherwise.
+  /// The tensors' cache. It keeps nothing under a sanitizer, which otherwise would not see a use after release.
   static BlockCache& of_tensors();
 
  private:
-  /// A node of a ring, or its head, which stands between the newest (next) and the oldest (previous).
+  /// A node of a ring, or its head, which is between the newest (next) and the oldest (previous).
   struct Ring {
     Ring *previous = this, *next = this;
     bool empty() const { return next == this; }
@@ -54,9 +53,9 @@ class ADJOINT_API BlockCache {
   };
   struct ByAge : Ring {};
   struct BySize : Ring {};
-  struct Kept;  // stands at the beginning of a block that is kept
+  struct Kept;  // placed at the beginning of a kept block
 
-  static constexpr std::size_t kSteps = 8;  // sizes a power of two
+  static constexpr std::size_t kSteps = 8;  // sizes per power of two
   static constexpr std::size_t kSizes = kSteps * (64 - 17);
   static_assert(kLeastBytes == std::size_t{1} << 17);
 
@@ -66,7 +65,7 @@ class ADJOINT_API BlockCache {
   };
   static Size rounded(std::size_t nbytes);
   bool keeps(const Size& size) const { return size.bytes >= kLeastBytes && size.bytes <= limit_; }
-  void take(Kept& block) noexcept;  // out of the rings
+  void take(Kept& block) noexcept;  // removes it from the rings
 
   const std::size_t limit_;
   std::mutex guard_;

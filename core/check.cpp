@@ -13,7 +13,7 @@ constinit thread_local const char* OpScope::op_ = nullptr;
 
 namespace {
 
-// "permute: rule" as "transpose: rule", inside transpose's scope.
+// Changes "permute: rule" to "transpose: rule", inside transpose's scope.
 std::string in_scope(const std::string& message) {
   if (OpScope::op() == nullptr) return message;
   const std::size_t colon = message.find(": ");

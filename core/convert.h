@@ -1,5 +1,5 @@
-// One element from one dtype to another, for host and device alike: convert() is what every cast of a tensor does, on
-// every device; holds() says which single values a dtype is refused.
+// Converts one element from one dtype to another, for host and device alike: convert() defines every cast of a tensor,
+// on every device, and holds() says which single values a dtype refuses.
 #pragma once
 
 #include <adjoint/core/dtype.h>
@@ -13,8 +13,8 @@
 namespace adjoint {
 namespace detail {
 
-/// `value` in float32, or where that is not exact, the neighbour whose last bit is 1: rounded again, to fewer bits, it
-/// gives what one rounding would have (Boldo, Melquiond: "Emulation of a FMA and correctly rounded sums: proved
+/// `value` in float32 or, if that is not exact, the neighbour whose last bit is 1: rounded again, to fewer bits, it
+/// gives the result of a single rounding (Boldo, Melquiond: "Emulation of a FMA and correctly rounded sums: proved
 /// algorithms using rounding to odd", IEEE Transactions on Computers 57, 2008).
 ADJOINT_HD constexpr float round_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
@@ -31,13 +31,14 @@ ADJOINT_HD constexpr double round_to_odd(std::int64_t value) {
   return static_cast<double>((value & ~kDropped) | ((value & kDropped) != 0 ? kDropped + 1 : 0));
 }
 
-/// The first number above To's range, a power of two, exact in every type that is computed in.
+/// The first number above To's range, a power of two, exact in every type of computation.
 template <class To, class From>
 ADJOINT_HD constexpr From beyond() {
   return From{2} * static_cast<From>(std::numeric_limits<To>::max() / 2 + 1);
 }
 
-// By selection, so that loops over it vectorise; a number outside the range is never cast, which would be undefined.
+// By selection, so that loops over it vectorise; a number outside the range is never cast, because that would be
+// undefined.
 template <class To, class From>
 ADJOINT_HD constexpr To saturate(From value) {
   constexpr To kLeast = std::numeric_limits<To>::min(), kMost = std::numeric_limits<To>::max();
@@ -78,8 +79,8 @@ ADJOINT_HD constexpr To convert(From value) {
   }
 }
 
-/// Whether To can hold `value`: an integer type exactly, bool 0 and 1, a floating-point type anything but a finite
-/// number that would become infinite.
+/// Returns true if To can hold `value`: an integer type exactly, bool 0 and 1, a floating-point type without turning a
+/// finite number into an infinity.
 template <class To, class From>
 constexpr bool holds(From value) {
   if constexpr (std::is_same_v<To, From> || std::is_same_v<From, bool>) {
@@ -99,7 +100,7 @@ constexpr bool holds(From value) {
   }
 }
 
-/// The type that arithmetic on T happens in: float for the 16-bit floats, else T itself.
+/// The type of arithmetic on T: float for the 16-bit floats, else T itself.
 template <class T>
 using compute_t = std::conditional_t<is_reduced_float<T>, float, T>;
 

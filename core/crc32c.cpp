@@ -10,8 +10,8 @@ constexpr std::uint32_t kPolynomial = 0x82f63b78U;  // reflected
 
 using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
 
-// kTables[k][b]: what the byte b adds with k bytes behind it, so that eight bytes are looked up at once (Kounavis,
-// Berry: "A systematic approach to building high performance software-based CRC generators", 2005).
+// kTables[k][b]: the contribution of byte b with k bytes behind it, so that eight bytes are looked up at once
+// (Kounavis, Berry: "A systematic approach to building high performance software-based CRC generators", 2005).
 constexpr Tables kTables = [] {
   Tables tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {

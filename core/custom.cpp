@@ -36,7 +36,7 @@ class CustomNode final : public detail::Node {
   void backward(std::span<const Tensor> grads, const std::vector<bool>& needed,
                 std::vector<Tensor>& operand_grads) override {
     const std::vector<Tensor> inputs(saved, saved + size), outs(saved + size, saved + size + results);
-    const detail::GradientPlaces none;  // the program may keep what it makes
+    const detail::GradientPlaces none;  // the program may keep the tensors it makes
     operand_grads = backward_({inputs, outs, {grads.begin(), grads.end()}, needed});
     check_gradients(name_, inputs, needed, operand_grads);
   }
@@ -46,7 +46,7 @@ class CustomNode final : public detail::Node {
   CustomBackward backward_;
 };
 
-// forward(inputs), unrecorded, as tensors of the operator's own.
+// forward(inputs), unrecorded, as tensors owned by the operator.
 std::vector<Tensor> run(const std::string& name, const std::vector<Tensor>& inputs, const CustomForward& forward) {
   const detail::ProfiledCall profiled(name.c_str(), inputs);
   const detail::Versions versions(inputs);
@@ -62,7 +62,7 @@ std::vector<Tensor> run(const std::string& name, const std::vector<Tensor>& inpu
                 name, changed, inputs[changed].shape());
   for (std::size_t i = 0; i < results.size(); ++i) {
     ADJOINT_CHECK(results[i].defined(), "{}: forward's results must be defined; got Tensor{{}} as result {}", name, i);
-    results[i] = results[i].detach();  // it may be an input, or what somebody else has recorded
+    results[i] = results[i].detach();  // it may be an input, or recorded by someone else
   }
   return results;
 }

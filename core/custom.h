@@ -18,23 +18,23 @@
 
 namespace adjoint {
 
-/// What a backward function is told.
+/// The arguments of a backward function.
 struct CustomCall {
   const std::vector<Tensor>& inputs;
   const std::vector<Tensor>& results;
-  /// The results' gradients, of which one is defined at least; an undefined one stands for zero.
+  /// The results' gradients, at least one of which is defined; an undefined one stands for zero.
   const std::vector<Tensor>& grads;
-  /// Whose gradients somebody needs. Others may be left undefined.
+  /// True for inputs whose gradients are needed. Others may be left undefined.
   const std::vector<bool>& needed;
 };
 
 using CustomForward = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 using CustomBackward = std::function<std::vector<Tensor>(const CustomCall& call)>;
 
-/// forward(inputs), as one operator called `name`. Nothing that `forward` does is recorded; a sweep calls `backward`,
-/// which returns a gradient for each input: of its shape, dtype and device, or undefined for zero. Where `backward` is
-/// written in operators, the gradient is differentiable again. Any number of inputs, which may be undefined, and of
-/// results, of which those of a floating-point dtype are recorded. All of them are kept for the gradient.
+/// forward(inputs), as one operator called `name`. Nothing in `forward` is recorded. A sweep calls `backward`, which
+/// returns a gradient for each input: of its shape, dtype and device, or undefined for zero. If `backward` is written
+/// in operators, the gradient is differentiable again. There may be any number of inputs, which may be undefined, and
+/// of results; those of a floating-point dtype are recorded. All of them are kept for the gradient.
 ///
 /// Throws Error, naming `name`, for an empty function, results that are undefined, inputs that `forward` changes in
 /// place, and, in the sweep, gradients that do not fit.

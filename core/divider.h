@@ -1,5 +1,5 @@
-// Division by a number known before a kernel starts: one multiplication and a shift in place of some twenty
-// instructions (Granlund and Montgomery, "Division by invariant integers using multiplication", PLDI 1994).
+// Division by a number known before a kernel starts: one multiplication and a shift, not some twenty instructions
+// (Granlund and Montgomery, "Division by invariant integers using multiplication", PLDI 1994).
 #pragma once
 
 #include <adjoint/core/dtype.h>

@@ -1,9 +1,8 @@
-// DLPack: tensors to and from other libraries in one process, without a copy.
+// DLPack: exchanges tensors with other libraries in one process, without a copy.
 //
 // The structures are declared from DLPack's specification (dmlc.github.io/dlpack, version 1.0, C API): the fields,
-// their order and their numbers are its ABI. A tensor goes out under version 0 (a capsule "dltensor" in Python) or
-// version 1
-// ("dltensor_versioned"), and comes in under both.
+// their order and their numbers are its ABI. Tensors are exported under version 0 (a capsule "dltensor" in Python) or
+// version 1 ("dltensor_versioned"), and imported from both.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -44,7 +43,7 @@ struct View {
   std::uint64_t byte_offset;
 };
 
-/// DLManagedTensor, version 0. Who holds it calls deleter(this) once, unless that is null.
+/// DLManagedTensor, version 0. Its owner calls deleter(this) once, unless that is null.
 struct ManagedTensor {
   View view;
   void* manager_ctx;
@@ -64,19 +63,19 @@ struct ManagedTensorVersioned {
 
 }  // namespace dlpack
 
-/// Shares x's elements with who gets the result, which keeps them alive until its deleter is called (on any thread).
-/// What x's device was given on its current stream is done before what `consumer`, the stream on which they will be
-/// used, does next; without one, they must be used in the order of the current stream. Throws Error for an undefined
+/// Shares x's elements with the receiver, which keeps them alive until its deleter is called (on any thread). Earlier
+/// work of x's device on its current stream is done before later work of `consumer`, the stream on which the elements
+/// will be used; without one, they must be used in the order of the current stream. Throws Error for an undefined
 /// tensor, one that requires a gradient (detach() it, as in PyTorch), and a stream of another device.
 ADJOINT_API dlpack::ManagedTensor* to_dlpack(const Tensor& x, const Stream* consumer = nullptr);
-/// As version 1.
+/// The same as version 1.
 ADJOINT_API dlpack::ManagedTensorVersioned* to_dlpack_versioned(const Tensor& x, const Stream* consumer = nullptr);
 
-/// A tensor of the elements of `managed`, which it owns from then on: the deleter runs when the last tensor that shares
-/// them goes. The producer must have made the current stream of the tensor's device wait for its own: Python's
-/// __dlpack__(stream) does. Throws Error, and leaves `managed` the caller's, for null, a dtype or device that Adjoint
-/// does not have, memory that is not aligned to its elements, and, in version 1, another major version and memory that
-/// must not be written to.
+/// A tensor with the elements of `managed`, which it owns from then on: the deleter runs when the last tensor that
+/// shares them is destroyed. The producer must have made the current stream of the tensor's device wait for its own:
+/// Python's __dlpack__(stream) does. Throws Error, and leaves `managed` to the caller, for null, a dtype or device that
+/// Adjoint does not have, impossible shapes and strides, memory that is not aligned to its elements, a bool tensor on
+/// the CPU with bytes other than 0 and 1, and, in version 1, another major version and read-only memory.
 ADJOINT_API Tensor from_dlpack(dlpack::ManagedTensor* managed);
 ADJOINT_API Tensor from_dlpack(dlpack::ManagedTensorVersioned* managed);
 

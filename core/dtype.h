@@ -33,14 +33,14 @@ namespace detail {
 [[noreturn]] ADJOINT_API void no_such_dtype(DType dtype);
 }  // namespace detail
 
-/// Bytes of one element. Throws Error for a value that is none of the enumerators.
+/// Bytes of one element. Throws Error for a value outside the enumeration.
 constexpr std::int64_t element_size(DType dtype) {
   constexpr std::int64_t sizes[] = {2, 2, 4, 8, 4, 8, 1, 1};
   if (dtype > DType::kBool) detail::no_such_dtype(dtype);
   return sizes[static_cast<std::size_t>(dtype)];
 }
 constexpr bool is_floating_point(DType dtype) { return dtype <= DType::kFloat64; }
-/// From 1 to the next number of a floating-point dtype.
+/// The distance from 1 to the next number of a floating-point dtype.
 constexpr double epsilon(DType dtype) {
   switch (dtype) {
     case kFloat16: return 0x1p-10;
@@ -55,7 +55,7 @@ ADJOINT_API std::ostream& operator<<(std::ostream& out, DType dtype);
 
 namespace detail {
 
-// Round to nearest, ties to even; a NaN stays a NaN, of any payload. CUDA devices have an instruction for each.
+// Rounds to nearest, ties to even; NaN stays NaN, with any payload. CUDA devices have an instruction for each.
 ADJOINT_HD constexpr std::uint16_t bfloat16_bits(float value) {
 #if defined(__CUDA_ARCH__)
   if (!std::is_constant_evaluated()) {
@@ -188,7 +188,7 @@ decltype(auto) visit(DType dtype, F&& f) {
   detail::no_such_dtype(dtype);
 }
 
-/// visit() over unsigned integers of the dtype's size, for what moves elements and asks for nothing but their bits.
+/// visit() over unsigned integers of the dtype's size, for code that only moves bits.
 template <class F>
 decltype(auto) visit_bits(DType dtype, F&& f) {
   switch (element_size(dtype)) {

@@ -34,10 +34,10 @@ void fill_rows(const StridedPlan<1>& plan, T* data, T value) {
 }
 
 // Random numbers are drawn for contiguous tensors: number i of the tensor is number i % 2 of block offset + i / 2, on
-// every device. Others are drawn apart and copied in.
+// every device. Other tensors are drawn separately and copied in.
 constexpr std::int64_t kRandomGrain = 8192;
 
-// Every number of `values` is finite in `dtype`.
+// Returns true if every number of `values` is finite in `dtype`.
 bool finite_in(DType dtype, std::initializer_list<double> values) {
   return visit_floating(dtype, [&]<class T>() {
     return std::all_of(values.begin(), values.end(),

@@ -10,7 +10,7 @@ namespace adjoint {
 void fill(Tensor& tensor, double value);
 /// Element i of a contiguous tensor becomes start + i * step.
 void fill_arange(Tensor& tensor, double start, double step);
-/// As fill_uniform and fill_normal (random.h).
+/// Like fill_uniform and fill_normal (random.h).
 void draw_uniform(Tensor& tensor, double low, double high, Generator& generator);
 /// Integers of [low, high), low < high, which the tensor's dtype can hold.
 void draw_integers(Tensor& tensor, std::int64_t low, std::int64_t high, Generator& generator);

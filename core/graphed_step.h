@@ -1,5 +1,5 @@
-// GraphedStep: a training step that a GPU does as one CUDA graph, a recorded sequence of kernels, so that the host has
-// next to nothing to do.
+// GraphedStep: a training step that a GPU runs as one CUDA graph, a recorded sequence of kernels, with next to no work
+// for the host.
 //
 //   GraphedStep step([&](const std::vector<Tensor>& batch) -> std::vector<Tensor> {
 //     adam.zero_grad();
@@ -13,15 +13,15 @@
 //   });
 //   while (loader.next(batch)) losses = step({batch.input, batch.target});
 //
-// The first call with inputs of some shapes runs the function as it is; the second runs it once more and captures what
-// it gives the device to do; later ones replay that, to the same bits as the function. The host's part of the library
-// is done in every replay: random numbers go on, schedules and optimisers count, learning rates and bias corrections
-// change. What the function itself does on the host is done only while it runs: its conditions, its counters, a number
-// that it hands to an operator (x * 0.5) stay as they were captured. on_replay() adds to that.
+// The first call with inputs of some shapes runs the function directly. The second runs it once more and captures its
+// work on the device. Later calls replay that, with the same bits as the function. Every replay performs the host's
+// part of the library: random numbers advance, schedules and optimisers count, learning rates and bias corrections
+// change. The function's own host code runs only while the function runs: its conditions, its counters, and a number
+// that it passes to an operator (x * 0.5) stay as captured. on_replay() adds host code to replays.
 //
-// What a graph cannot hold throws Error while the step is captured, and names the call: what waits for the device
-// (item(), to_vector(), synchronize()), copies from and to the host, work on another device or stream, numbers from
-// another generator than the thread's default one, tensors that outlive the step without being returned.
+// Operations that a graph cannot hold throw Error during capture, and the Error names the call: waiting for the device
+// (item(), to_vector(), synchronize()), copies from and to the host, work on another device or stream, numbers from a
+// generator other than the thread's default one, and tensors that outlive the step without being returned.
 #pragma once
 
 #include <adjoint/core/device.h>
@@ -37,14 +37,14 @@
 namespace adjoint {
 
 struct GraphedStepOptions {
-  /// Where the step computes. On the CPU the function simply runs.
+  /// The device of the step. On the CPU the function simply runs.
   Device device = default_device();
-  /// Calls that run as they are before one is captured, for inputs of each kind: at least 1, for what a program makes
-  /// when it is first used (optimisers' state, libraries' handles).
+  /// Calls that run directly before one is captured, for inputs of each kind: at least 1, because programs create
+  /// objects on first use (optimisers' state, libraries' handles).
   int warmup = 1;
-  /// Graphs kept, at least 1; the one that was used longest ago goes first.
+  /// The most graphs kept, at least 1; the least recently used graph is dropped first.
   std::size_t max_graphs = 16;
-  /// Bytes of device memory that the graphs' tensors may take together; graphs go likewise where it would be more.
+  /// The most bytes of device memory for the tensors of all graphs; beyond that graphs are dropped in the same order.
   std::size_t max_bytes = SIZE_MAX;
 };
 
@@ -52,38 +52,39 @@ namespace detail {
 class StepGraphs;
 }
 
-/// A graph serves inputs of its shapes and dtypes, under its AutocastGuard, float32 precision and seed, and where the
-/// gradients that the step adds to are those that it was captured with. Sums of gradients over several calls are
-/// therefore a step without zero_grad(), and another for the update. Graphs share their memory: a graph's gradients are
-/// its own, and a replay writes over them and sets them as .grad(); what the step returns is copied out.
+/// A graph serves inputs of its shapes and dtypes, under its AutocastGuard and float32 precision, under its seed if it
+/// draws random numbers, and only if the gradients that the step adds to are those of the capture. To accumulate
+/// gradients over several calls, use one step without zero_grad() and another for the update. Graphs share their
+/// memory: a graph's gradients are its own, and a replay overwrites them and sets them as .grad(); the step's outputs
+/// are copied out.
 ///
-/// What the function uses must stay where it is while the GraphedStep lives: modules, optimisers, schedules. Parameters
-/// that were moved or converted, and optimisers whose state was loaded, are noticed, and the step is captured anew;
-/// after other changes, such as train() or another tensor assigned to a parameter, call reset(). One thread calls at a
-/// time; where calls come on several streams, each waits for the one before.
+/// The function's modules, optimisers and schedules must stay in place while the GraphedStep lives. Parameters that
+/// were moved or converted, and optimisers whose state was loaded, are detected, and the step is captured again; after
+/// other changes, such as train() or another tensor assigned to a parameter, call reset(). One thread calls at a time;
+/// if calls come on several streams, each waits for the previous one.
 class ADJOINT_API GraphedStep {
  public:
-  /// From inputs to outputs; tensors may be undefined. Must end every tape that it begins.
+  /// From inputs to outputs; tensors may be undefined. It must end every tape that it begins.
   using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 
-  /// Throws Error for an empty function, and for options that are none.
+  /// Throws Error for an empty function, and for invalid options.
   explicit GraphedStep(Function step, const GraphedStepOptions& options = {});
   ~GraphedStep();
   GraphedStep(GraphedStep&&) noexcept;
   GraphedStep& operator=(GraphedStep&&) noexcept;
 
-  /// The function's outputs, detached; those that it computed are the caller's own. Inputs on other devices are copied
-  /// to the step's, pinned ones without waiting (see copy_async). Runs on the current stream. Throws Error for an input
-  /// that requires a gradient, and where a tape records; what the function throws; and what is told above, where leaves
-  /// have the gradients from before, what the library counts is as it was, and the device has done nothing. A
-  /// moved-from one throws Error in all of its functions.
+  /// The function's outputs, detached; outputs that it computed belong to the caller. Inputs on other devices are
+  /// copied to the step's device, pinned ones without waiting (see copy_async). Runs on the current stream. Throws
+  /// Error for an input that requires a gradient, if a tape records, for exceptions of the function, and for the
+  /// operations listed above; then leaves have their previous gradients, the library's counts are unchanged, and the
+  /// device has done nothing. All functions of a moved-from GraphedStep throw Error.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs = {});
 
-  /// Within the function: `action` is done now, and on the host in every replay, in its place among what the library
-  /// does there. Outside of it, only now.
+  /// Within the function: runs `action` now, and on the host in every replay, in order with the library's host code.
+  /// Outside of it: runs it only now.
   static void on_replay(const std::function<void()>& action);
 
-  /// Graphs that there are now, and the bytes of device memory that they hold.
+  /// The number of current graphs, and the bytes of device memory that they hold.
   std::size_t num_graphs() const;
   std::size_t bytes() const;
   /// Drops all graphs. Waits for the device.

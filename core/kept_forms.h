@@ -1,5 +1,5 @@
-// What kernels have made of the elements of a tensor that a program froze (nn::freeze), such as a filter in the order
-// in which they read it: kept until it is unfrozen. Internal.
+// Forms that kernels have derived from the elements of a frozen tensor (nn::freeze), such as a filter in their reading
+// order: kept until the tensor is unfrozen. Internal.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -14,7 +14,7 @@
 
 namespace adjoint::detail {
 
-/// What a form depends on besides the elements, in bytes.
+/// The bytes of everything besides the elements on which a form depends.
 class FormKey {
  public:
   explicit FormKey(std::string_view maker) : bytes_(maker) {}
@@ -30,18 +30,18 @@ class FormKey {
   std::string bytes_;
 };
 
-/// Any number of threads may ask at once.
+/// Any number of threads may use it at once.
 class ADJOINT_API KeptForms {
  public:
-  /// So many, for a form is made for a whole problem: for further ones a kernel makes its own in each call.
+  /// The most forms; each is made for a whole problem. Beyond that a kernel makes its own form in each call.
   static constexpr std::size_t kMost = 8;
 
-  /// Null where none is kept under that key.
+  /// Null if none is kept under that key.
   std::shared_ptr<const void> find(const FormKey& key) const;
-  /// Whether there is room for a further one.
+  /// Returns true if there is room for another form.
   bool has_room() const;
-  /// Keeps a form of `nbytes` where there is room, and returns what is kept under that key now, which is another
-  /// thread's form where that was first; null where there is no room.
+  /// Keeps a form of `nbytes` if there is room, and returns the form that is now kept under that key, which is another
+  /// thread's if that was first; null if there is no room.
   std::shared_ptr<const void> keep(const FormKey& key, std::shared_ptr<const void> form, std::size_t nbytes);
 
   std::size_t count() const;

@@ -1,4 +1,4 @@
-// What messages tell of large tensors, and how storages count. Internal to core.
+// How messages describe large tensors, and how storages are counted. Internal to core.
 #pragma once
 
 #include <adjoint/core/memory.h>
@@ -16,10 +16,10 @@ void recount_memory(Device device, MemoryCategory from, MemoryCategory to, std::
 /// An entry in the list of large storages, from kLeastBytes on.
 class LargeBlock {
  public:
-  // Fewer are not listed: a lock is little beside what so much memory costs.
+  // Smaller storages are not listed: a lock costs little compared with so much memory.
   static constexpr std::size_t kLeastBytes = std::size_t{1} << 20;
 
-  /// Null for a small one. `spec` may be null.
+  /// Null for a small storage. `spec` may be null.
   static std::unique_ptr<LargeBlock> make(const Storage& storage, const TensorSpec* spec);
 
   explicit LargeBlock(const Storage& storage) : storage_(storage) {}
@@ -27,7 +27,7 @@ class LargeBlock {
   LargeBlock& operator=(const LargeBlock&) = delete;
   ~LargeBlock();
 
-  /// Enters the list; the destructor leaves it.
+  /// Adds it to the list; the destructor removes it.
   void list();
   const Storage& storage() const { return storage_; }
   const LargeBlock* next() const { return next_; }

@@ -1,13 +1,13 @@
-// In whose name errors are told. Internal.
+// The function name in error messages. Internal.
 #pragma once
 
 #include <adjoint/core/export.h>
 
 namespace adjoint {
 
-/// While it lives, errors of this thread are told in the name of `op`: permute's "permute: axes must ..." reads
-/// "transpose: axes must ..." inside transpose(). Scopes nest, and the outermost counts: it is what the program called.
-/// None may enclose a call of a program's own function. `op` outlives the scope.
+/// While it lives, errors of this thread are reported under the name `op`: permute's "permute: axes must ..." reads
+/// "transpose: axes must ..." inside transpose(). Scopes nest, and the outermost counts, because it is the function
+/// that the program called. A scope must not enclose a call of a program's own function. `op` outlives the scope.
 class ADJOINT_API OpScope {
  public:
   explicit OpScope(const char* op) : outer_(op_) { op_ = outer_ == nullptr ? op : outer_; }

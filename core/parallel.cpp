@@ -60,16 +60,16 @@ struct Job {
 
   const std::int64_t count;
   const std::function<void(std::int64_t)>& task;
-  Tape* const tape = Tape::current();    // the caller's
-  const char* const op = OpScope::op();  // errors on every thread are told in its name
+  Tape* const tape = Tape::current();    // of the caller
+  const char* const op = OpScope::op();  // errors on every thread are reported under its name
   const detail::ProfilePlace place = detail::Profiling::place();
-  std::atomic<std::uint64_t> next{0};  // goes beyond count, by one a thread
+  std::atomic<std::uint64_t> next{0};  // exceeds count by up to one per thread
   int helpers = 0;                     // pool threads inside work(); guarded by the pool's mutex
   std::mutex error_mutex;
   std::exception_ptr error;
 };
 
-// True on a pool thread, and on any thread inside parallel_for: nested loops run serially.
+// True on a pool thread, and on any thread inside parallel_for, where nested loops run serially.
 thread_local bool inside_task = false;
 
 thread_local const void* task_of = nullptr;  // detail::current_task(): the address of its function
@@ -104,7 +104,7 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // One job at a time uses the pool; where another thread's job has it, this one runs on its own thread alone.
+  // One job at a time uses the pool; if it is busy with another thread's job, this one runs on its own thread alone.
   void run(Job& job) {
     const std::unique_lock owner(owner_, std::try_to_lock);
     if (!owner) return job.work();
@@ -113,7 +113,7 @@ class Pool {
       job_ = &job;
       ++generation_;
     }
-    // No more threads than there are tasks for: a thread that wakes for nothing takes the others' locks.
+    // No more threads than tasks: a thread that wakes for nothing takes locks that the others need.
     if (const auto helpers = static_cast<std::uint64_t>(job.count) - 1; helpers < threads_.size()) {
       for (std::uint64_t i = 0; i < helpers; ++i) wake_.notify_one();
     } else {
@@ -171,7 +171,7 @@ std::mutex pool_mutex;
 std::atomic<int> thread_count{0};  // 0: not decided yet
 std::shared_ptr<Pool> pool;        // null: not made yet
 
-// A child of fork() has none of the pool's threads, and would wait for them in vain. It forgets the pool, neither
+// A child of fork() has none of the pool's threads, and would wait for them in vain. It abandons the pool, neither
 // stopping nor freeing it, and makes its own.
 void forget_pool() {
   new (&pool_mutex) std::mutex;
@@ -195,7 +195,7 @@ void set_num_threads(int count) {
   const OpScope scope("set_num_threads");
   ADJOINT_CHECK(count >= 1 && count <= kMaxThreads,
                 "set_num_threads: the number of threads must be from 1 to {}; got {}", kMaxThreads, count);
-  std::shared_ptr<Pool> made;  // then the old one, which ends outside the lock, once the job that it runs is done
+  std::shared_ptr<Pool> made;  // then the old pool, which ends outside the lock after its current job
   const std::lock_guard lock(pool_mutex);
   if (count == thread_count) return;
   if (count > 1) made = make_pool(count);

@@ -34,7 +34,7 @@ ADJOINT_HD inline Block generate(std::uint64_t seed, std::uint64_t counter) {
   return {{c0, c1, c2, c3}};
 }
 
-// A block gives two numbers: each from 53 of 64 bits, so that every dtype sees the same value, rounded.
+// A block gives two numbers, each from 53 of 64 bits, so that every dtype sees the same value, rounded.
 inline constexpr int kNumbersPerBlock = 2;
 
 /// Uniform on [0, 1), exact in float64; number i (0 or 1) of a block.
@@ -50,14 +50,14 @@ ADJOINT_HD inline double normal(const Block& block, int i) {
   return radius * (i == 0 ? std::cos(angle) : std::sin(angle));
 }
 
-/// Where a tensor's numbers begin: at block `offset`, or `*base` blocks after it (Generator::set_device_base).
+/// The start of a tensor's numbers: block `offset`, or `*base` blocks after it (Generator::set_device_base).
 struct Position {
   std::uint64_t seed;
   std::uint64_t offset;
   const std::uint64_t* base;
 };
 
-/// The number of T next to `value`, above or below it.
+/// The neighbour of `value` in T, above or below it.
 template <class T>
 T neighbour(T value, bool above) {
   if constexpr (is_reduced_float<T>) {
@@ -72,8 +72,8 @@ T neighbour(T value, bool above) {
   }
 }
 
-/// Uniform on T's numbers from low on and below high: low + (high - low) * u, rounded, and where that leaves the range,
-/// the nearest number inside. Where T has none inside, low, rounded.
+/// Uniform on T's numbers from low up to but not including high: low + (high - low) * u, rounded, and clamped to the
+/// nearest number inside the range. If T has no number inside, low, rounded.
 template <class T>
 class Uniform {
  public:
@@ -83,8 +83,8 @@ class Uniform {
     if (convert<double>(last_) >= high) last_ = neighbour(last_, false);
     if (last_ < first_) first_ = last_ = rounded;
   }
-  /// Number i (0 or 1) of a block. u is cut (not rounded) to T's bits first, which keeps [0, 1) exact; fma is spelt
-  /// out, so that host and device round once each.
+  /// Number i (0 or 1) of a block. u is truncated (not rounded) to T's bits first, which keeps [0, 1) exact; fma is
+  /// explicit, so that host and device round once each.
   ADJOINT_HD T operator()(const Block& block, int i) const {
     constexpr int kBits = sizeof(T) == 8 ? 53 : sizeof(T) == 4 ? 24 : dtype_of<T> == kFloat16 ? 11 : 8;
     constexpr double kScale = static_cast<double>(std::int64_t{1} << kBits);

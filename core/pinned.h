@@ -1,5 +1,5 @@
-// Page-locked ('pinned') memory of the host, which a GPU copies to and from by itself while the host goes on. Loaders
-// prefetch into it:
+// Page-locked ('pinned') memory of the host, which a GPU copies to and from in the background while the host continues.
+// Loaders prefetch into it:
 //
 //   Tensor batch = empty_pinned({64, 3, 224, 224});   // filled by a worker
 //   const StreamGuard guard(copies);                  // a stream of the copies' own
@@ -7,8 +7,8 @@
 //   ...
 //   Stream::current().wait(copies);                   // before on_gpu is used on another stream
 //
-// The memory of a pinned tensor that goes is kept for the next one, and handed out again only when the copies that use
-// it are done. Where there is no GPU all this is ordinary memory and ordinary copies, so that programs need no branch.
+// The memory of a destroyed pinned tensor is kept for the next one, and handed out again only when the copies that use
+// it are done. Without a GPU all this is ordinary memory and ordinary copies, so programs need no branch.
 #pragma once
 
 #include <adjoint/core/device.h>
@@ -23,23 +23,23 @@ namespace adjoint {
 
 /// An uninitialised contiguous CPU tensor in page-locked memory. Throws as Tensor::empty does.
 ADJOINT_API Tensor empty_pinned(const Shape& shape, DType dtype = kFloat32);
-/// The elements of a CPU tensor, contiguous in page-locked memory: itself where it is so already. Not recorded. Throws
-/// Error for a tensor on another device.
+/// The elements of a CPU tensor, contiguous in page-locked memory, or the tensor itself if it is so already. Not
+/// recorded. Throws Error for a tensor on another device.
 ADJOINT_API Tensor pin_memory(const Tensor& x);
-/// Whether a tensor's memory is page-locked; false on every device but the CPU, and where there is no GPU.
+/// Returns true if a tensor's memory is page-locked; false on every device but the CPU, and without a GPU.
 ADJOINT_API bool is_pinned(const Tensor& x);
 
-/// target.copy_(source), in the order of the GPU's current stream, without waiting for it: where one of them is a
-/// pinned CPU tensor, the other is on a GPU, and both are contiguous and of one shape and dtype. Any other copy is
-/// copy_'s. Do not write to the CPU tensor, nor read it where it is the target, before the stream is done
-/// (Stream::synchronize). Not recorded; throws Error as copy_ does.
+/// target.copy_(source), in the order of the GPU's current stream. It does not wait if one of them is a pinned CPU
+/// tensor, the other is on a GPU, and both are contiguous and of one shape and dtype; any other copy is copy_'s. Before
+/// the stream is done (Stream::synchronize), do not write to the CPU tensor, and do not read it if it is the target.
+/// Not recorded; throws Error as copy_ does.
 ADJOINT_API void copy_async(const Tensor& source, Tensor& target);
-/// A tensor on `device` that copy_async() fills; x itself where it is there. Not recorded.
+/// A tensor on `device` that copy_async() fills; x itself if it is already there. Not recorded.
 ADJOINT_API Tensor to_async(const Tensor& x, Device device);
 
 namespace detail {
 
-/// Page-locked bytes that the process holds, used or kept.
+/// Page-locked bytes that the process holds, in use or cached.
 ADJOINT_API std::size_t pinned_bytes_held();
 
 }  // namespace detail

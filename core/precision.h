@@ -9,7 +9,7 @@ namespace adjoint {
 
 enum class Precision : std::uint8_t {
   kFull,  ///< float32's accuracy. The default.
-  kTF32,  ///< Operands rounded to 10 bits of fraction, float32 sums: faster where a GPU has it. CPUs ignore it.
+  kTF32,  ///< Operands rounded to 10 bits of fraction, float32 sums: faster if the GPU supports it. CPUs ignore it.
 };
 
 /// For this thread. New threads start with kFull.

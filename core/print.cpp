@@ -1,4 +1,4 @@
-// Printing tensors as PyTorch does.
+// Prints tensors as PyTorch does.
 #include <adjoint/core/check.h>
 #include <adjoint/core/tensor.h>
 
@@ -10,7 +10,7 @@ namespace adjoint {
 namespace {
 
 constexpr std::int64_t kSummaryThreshold = 1000;  // elements above which long axes are summarised
-constexpr std::int64_t kEdgeItems = 3;            // items shown at each end then
+constexpr std::int64_t kEdgeItems = 3;            // items then shown at each end
 constexpr int kPrecision = 4;
 constexpr std::size_t kIndent = 7;  // the width of "tensor("
 

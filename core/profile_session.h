@@ -1,4 +1,4 @@
-// What a Profiler has collected, and what threads write to while it does. Internal to core.
+// The data that a Profiler collects, and to which threads write meanwhile. Internal to core.
 #pragma once
 
 #include <adjoint/core/device_timer.h>
@@ -19,13 +19,13 @@
 
 namespace adjoint::detail {
 
-/// What calls that are alike have in common.
+/// The common properties of similar calls.
 struct ProfiledRow {
   std::uint32_t id = 0;
   ProfiledKind kind = ProfiledKind::kOperator;
   std::string op, caller, module, shapes;
   Device device;
-  DType dtype = kFloat32;  // the first operand's
+  DType dtype = kFloat32;  // of the first operand
   bool tf32 = false;       // float32's products may round as TF32
 
   /// "linear/matmul", or the module.
@@ -47,7 +47,7 @@ struct ProfiledSums {
 
 struct TracedCall {
   std::uint32_t row;
-  std::uint32_t thread;  // its place among the session's threads
+  std::uint32_t thread;  // its index among the session's threads
   std::int64_t start_ns, duration_ns;
 };
 
@@ -57,7 +57,7 @@ struct KeyHash {
 };
 using RowsByKey = std::unordered_map<std::string, const ProfiledRow*, KeyHash, std::equal_to<>>;
 
-/// One thread's share. Its own thread alone looks rows up; sums and calls are under the mutex.
+/// One thread's share. Only its own thread looks rows up; the mutex guards sums and calls.
 struct ProfiledThread {
   std::uint32_t index = 0;
   std::int64_t system_id = 0;
@@ -71,10 +71,10 @@ struct ProfiledThread {
   std::int64_t untraced = 0;
 };
 
-/// What is left once it has stopped.
+/// The data after it has stopped.
 struct ProfileResult {
   std::vector<ProfiledSums> sums;     // by row
-  std::vector<TracedCall> calls;      // by thread, in the order in which they ended
+  std::vector<TracedCall> calls;      // by thread, in the order of their ends
   std::vector<std::int64_t> threads;  // the system's ids
   std::int64_t untraced = 0;
   DeviceTimes device;
@@ -86,12 +86,12 @@ struct ProfileSession {
   std::atomic<std::int64_t> room{0};  // for traced calls
 
   std::mutex mutex;
-  std::deque<ProfiledRow> rows;  // they stay where they are
+  std::deque<ProfiledRow> rows;  // their addresses are stable
   RowsByKey rows_by_key;
   std::vector<std::unique_ptr<ProfiledThread>> threads;
   std::unique_ptr<ProfileResult> result;
 
-  /// The row under thread.key, made of `make()` where it is new.
+  /// The row under thread.key, created by `make()` if it is new.
   template <class Make>
   const ProfiledRow& row(ProfiledThread& thread, const Make& make) {
     const auto known = thread.rows.find(std::string_view(thread.key));
@@ -100,7 +100,7 @@ struct ProfileSession {
   }
   const ProfiledRow& add_row(ProfiledThread& thread, ProfiledRow row);
 
-  /// Makes it the one that collects. Throws Error where there is one.
+  /// Makes it the collecting session. Throws Error if there is one.
   static void start(const std::shared_ptr<ProfileSession>& session);
   void stop();
 };

@@ -1,4 +1,4 @@
-// Where calls tell a Profiler of themselves. Internal to core, ops and nn.
+// How calls report to a Profiler. Internal to core, ops and nn.
 #pragma once
 
 #include <adjoint/core/device.h>
@@ -21,14 +21,14 @@ struct ProfileSession;
 struct ProfiledRow;
 struct ProfiledThread;
 
-/// Where this thread is. The strings live for ever.
+/// This thread's position in the program. The strings live for ever.
 struct ProfilePlace {
   const std::string* path = nullptr;    // of scopes and module
-  const std::string* caller = nullptr;  // a gradient
-  std::size_t scopes = 0;               // characters of the path that are scopes, with their slashes
+  const std::string* caller = nullptr;  // for a gradient
+  std::size_t scopes = 0;               // characters of the path that belong to scopes, including slashes
 };
 
-/// A Profiler collects. One relaxed load.
+/// Tells if a Profiler collects, with one relaxed load.
 class ADJOINT_API Profiling {
  public:
   static bool on() { return on_.load(std::memory_order_relaxed); }
@@ -43,15 +43,15 @@ class ADJOINT_API Profiling {
 
 enum class ProfiledKind : std::uint8_t { kOperator, kScope, kModule };
 
-/// A call while it lives; nothing where no Profiler collects.
+/// A call while it lives; does nothing if no Profiler collects.
 class ADJOINT_API ProfiledCall {
  public:
-  /// An operator's.
+  /// A call of an operator.
   ProfiledCall(const char* op, std::span<const Tensor> in) {
     if (Profiling::on()) [[unlikely]]
       begin_operator(op, in);
   }
-  /// A scope's or a module's.
+  /// A scope or a module.
   ProfiledCall(ProfiledKind kind, std::string_view name, Device device) {
     if (Profiling::on()) [[unlikely]]
       begin_named(kind, name, device);
@@ -66,7 +66,7 @@ class ADJOINT_API ProfiledCall {
 
   explicit operator bool() const { return thread_ != nullptr; }
   void begin_named(ProfiledKind kind, std::string_view name, Device device);
-  /// What the call moves and computes.
+  /// Records the bytes that the call moves and the FLOP that it computes.
   void cost(double bytes, double flop) {
     bytes_ = bytes;
     flop_ = flop;
@@ -86,13 +86,13 @@ class ADJOINT_API ProfiledCall {
   bool timed_, module_;
 };
 
-/// Bytes of the operands and results, each element that is stored once; undefined ones have none.
+/// Bytes of the operands and results, with each stored element counted once; undefined ones have none.
 ADJOINT_API double moved_bytes(std::span<const Tensor> in, std::span<const Tensor> out);
 
-/// Where the call that is being recorded is, and its gradient by name.
+/// The position of the call that is being recorded, and the name of its gradient.
 ADJOINT_API ProfilePlace gradient_place(const char* op);
 
-/// This thread is elsewhere while it lives: in a gradient, or in a task of another thread.
+/// Sets this thread's position while it lives: in a gradient, or in a task of another thread.
 class AtPlace {
  public:
   explicit AtPlace(const ProfilePlace* place) : there_(place != nullptr) {

@@ -27,7 +27,7 @@ using detail::ProfiledKind;
 using detail::ProfiledRow;
 using detail::ProfiledSums;
 
-// Bytes read and written a second by a copy of large blocks with all threads, as operators are run.
+// Bytes read and written per second by a copy of large blocks with all threads, run like an operator.
 double measure_copy_rate() {
   constexpr std::int64_t kBytes = std::int64_t{1} << 26, kGrain = std::int64_t{1} << 20;
   try {
@@ -47,7 +47,7 @@ double measure_copy_rate() {
   }
 }
 
-// What the floor is computed with; 0 for what is not known.
+// The rates of the floor; 0 for unknown ones.
 class Rates {
  public:
   explicit Rates(const ProfilerOptions& options) : options_(options) {}
@@ -147,7 +147,7 @@ Profiler::~Profiler() {
   try {
     stop();
   } catch (const std::exception&) {
-    // A GPU that has failed tells so where it is asked next.
+    // A GPU that has failed reports it at its next use.
   }
   session_->result.reset();  // threads may still hold the session
 }
@@ -162,7 +162,7 @@ std::int64_t Profiler::untraced_calls() {
 std::vector<ProfileRow> Profiler::rows(const ProfileGrouping& grouping) {
   stop();
   const detail::ProfileResult& result = *session_->result;
-  const std::lock_guard lock(session_->mutex);  // a call that is under way may still add a row
+  const std::lock_guard lock(session_->mutex);  // a running call may still add a row
   Rates rates(session_->options);
   std::map<std::tuple<std::string, std::string, std::string, std::string, DeviceType, int>, ProfileRow> merged;
   for (const ProfiledRow& row : session_->rows) {

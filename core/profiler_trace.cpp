@@ -21,7 +21,7 @@ using detail::ProfiledRow;
 
 constexpr std::size_t kFlushBytes = std::size_t{1} << 20;
 
-// With quotes; what is no UTF-8 is replaced.
+// With quotes; invalid UTF-8 is replaced.
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -91,7 +91,7 @@ void Profiler::write_trace(const std::filesystem::path& path) {
   const OpScope scope("write_trace");
   stop();
   const detail::ProfileResult& result = *session_->result;
-  const std::lock_guard lock(session_->mutex);  // a call that is under way may still add a row
+  const std::lock_guard lock(session_->mutex);  // a running call may still add a row
   TraceFile file(path);
   file.name_process(0, "host");
   for (const std::int64_t thread : result.threads) {

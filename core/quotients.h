@@ -1,4 +1,4 @@
-// Quotients of integers, rounded to one side. Internal.
+// Integer division, rounded down or up. Internal.
 #pragma once
 
 #include <cstdint>

@@ -48,11 +48,11 @@ std::uint64_t Generator::below(std::uint64_t bound) {
 
 namespace {
 
-// The process's seed. Threads whose own `time` is another seed anew.
+// The process's seed. Threads with another `time` seed again.
 struct Seed {
   std::mutex mutex;  // guards the other two
   std::uint64_t value = 0;
-  std::uint64_t threads = 0;  // that have drawn since it was set, but for the one that set it
+  std::uint64_t threads = 0;  // that have drawn since it was set, except the one that set it
   std::atomic<std::uint64_t> time{1};
 };
 constinit Seed process_seed;
@@ -62,7 +62,7 @@ struct ThreadGenerator {
   std::uint64_t time = 0;
 };
 constinit thread_local ThreadGenerator own;
-constinit thread_local Generator* guarded = nullptr;  // the innermost guard's
+constinit thread_local Generator* guarded = nullptr;  // of the innermost guard
 
 // The thread that loads the library counts as the one that set the seed.
 [[maybe_unused]] const bool loader_seeded = (manual_seed(0), true);

@@ -47,7 +47,7 @@ Strides contiguous_strides(const Shape& shape) {
   bool overflow = false;
   for (std::size_t axis = shape.size(); axis-- > 0;) {
     strides[axis] = product;
-    // The first axis's product too: a start times a stride, as narrow() has it, must fit.
+    // Includes the first axis: a start times a stride, as in narrow(), must fit.
     overflow |= __builtin_mul_overflow(product, std::max<std::int64_t>(shape[axis], 1), &product);
   }
   if (!overflow) return strides;

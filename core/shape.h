@@ -18,7 +18,7 @@ namespace adjoint {
 /// The most axes a tensor can have.
 inline constexpr std::size_t kMaxRank = 8;
 
-/// A list of at most kMaxRank integers. Throws Error for a place that it does not have.
+/// A list of at most kMaxRank integers. Throws Error for an index outside the list.
 class ADJOINT_API Dims {
  public:
   using value_type = std::int64_t;
@@ -27,7 +27,7 @@ class ADJOINT_API Dims {
   /// Throws Error beyond kMaxRank values.
   Dims(std::initializer_list<std::int64_t> values) : Dims(values.begin(), values.end()) {}
   Dims(const std::vector<std::int64_t>& values) : Dims(values.begin(), values.end()) {}
-  /// A list of one: x.sum(1) is x.sum({1}), Tensor::zeros(3) has the shape (3,).
+  /// A list of one value: x.sum(1) is x.sum({1}), and Tensor::zeros(3) has the shape (3,).
   template <std::integral T>
   requires(!std::same_as<T, bool>) Dims(T value)
       : values_{static_cast<std::int64_t>(value)}, size_(1) {}  // NOLINT(google-explicit-constructor)
@@ -90,7 +90,7 @@ class ADJOINT_API Shape : public Dims {
   constexpr Shape() = default;
   Shape(const Dims& dims) : Dims(dims) {}
 
-  /// The product of the extents. Throws Error where an extent is negative or the product does not fit in 63 bits.
+  /// The product of the extents. Throws Error if an extent is negative or the product exceeds 63 bits.
   std::int64_t numel() const;
 };
 
@@ -99,12 +99,12 @@ using Strides = Dims;
 /// "(2, 3)"; a single value prints as "(2,)", like PyTorch's and Python's tuples.
 ADJOINT_API std::string to_string(const Dims& dims);
 ADJOINT_API std::ostream& operator<<(std::ostream& out, const Dims& dims);
-/// Row-major strides, in elements; an extent of 0 counts as 1. All 0 where there are no elements and a stride would not
-/// fit in 63 bits.
+/// Row-major strides, in elements; an extent of 0 counts as 1. All 0 if there are no elements and a stride would exceed
+/// 63 bits.
 ADJOINT_API Strides contiguous_strides(const Shape& shape);
 /// The axis in [0, rank) that `axis` in [-rank, rank) names. Throws Error, naming `op`, outside.
 ADJOINT_API std::size_t resolve_axis(const char* op, std::int64_t axis, std::size_t rank);
-/// The shape that two shapes broadcast to (NumPy's rule). Throws Error, naming `op`, where they do not.
+/// The shape that two shapes broadcast to (NumPy's rule). Throws Error, naming `op`, if they do not broadcast.
 ADJOINT_API Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
 }  // namespace adjoint

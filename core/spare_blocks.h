@@ -1,4 +1,4 @@
-// Small blocks of memory that are kept for the next request of their size: a thread's, without a lock. Internal.
+// Small blocks of memory, kept for the next request of their size: per thread, without a lock. Internal.
 #pragma once
 
 #include <algorithm>
@@ -8,16 +8,16 @@
 
 namespace adjoint::detail {
 
-/// Of one thread. A block holds a power of two of bytes, so that the shapes of a whole network share a few.
+/// For one thread. A block's size is a power of two, so that all shapes of a network share a few sizes.
 class SpareBlocks {
  public:
   static constexpr std::size_t kLeastBytes = 512, kMostBytes = std::size_t{4} << 20;
-  static constexpr std::size_t kOfASize = 4;  // and so at most 32 MiB
+  static constexpr std::size_t kOfASize = 4;  // at most 32 MiB in total
 
   /// Bytes of the block for a request of `nbytes`, at most kMostBytes.
   static constexpr std::size_t block_bytes(std::size_t nbytes) { return std::bit_ceil(std::max(nbytes, kLeastBytes)); }
 
-  /// One that was kept on that device, or null.
+  /// A block kept for that device, or null.
   void* take(std::size_t nbytes, int device) {
     Size& size = size_of(nbytes);
     for (std::size_t i = size.count; i-- > 0;) {
@@ -29,7 +29,7 @@ class SpareBlocks {
     return nullptr;
   }
 
-  /// Whether the block stays here; else the caller gives it back.
+  /// Returns true if the block stays here; otherwise the caller releases it.
   bool keep(void* data, std::size_t nbytes, int device) {
     Size& size = size_of(nbytes);
     if (closed_ || size.count == kOfASize) return false;
@@ -37,7 +37,7 @@ class SpareBlocks {
     return true;
   }
 
-  /// release(data, device) for all that is kept.
+  /// release(data, device) for all kept blocks.
   template <class Release>
   void empty(const Release& release) {
     for (Size& size : sizes_) {
@@ -48,7 +48,7 @@ class SpareBlocks {
     }
   }
 
-  /// Keeps nothing from now on: the thread ends.
+  /// Keeps nothing from now on, because the thread ends.
   void close() { closed_ = true; }
 
  private:

@@ -1,8 +1,8 @@
-// What the library tells a captured step (graphed_step.h) while it is captured: what the host must do in each replay,
-// which memory the graph uses, and what it cannot do. Internal.
+// How the library reports to a captured step (graphed_step.h): the host's actions in each replay, the memory that the
+// graph uses, and unsupported operations. Internal.
 //
-// Kernels that read a number of the host's which changes from step to step, such as a learning rate, read it from the
-// device's memory:
+// Kernels that read a host number which changes from step to step, such as a learning rate, read it from the device's
+// memory:
 //
 //   if (detail::StepCapture* capture = detail::StepCapture::current()) {
 //     const double* lr = capture->value<double>(lr_now, [this] { return lr_in_this_replay(); });
@@ -28,24 +28,24 @@
 
 namespace adjoint::detail {
 
-/// Numbers of the host's that a graph reads: written to the device before a replay where they changed since the last.
+/// Host numbers that a graph reads: written to the device before a replay if they changed since the last.
 struct StepValues {
-  static constexpr std::size_t kBytes = 3072;  // they travel as a kernel's parameter, which may have 4 KiB
+  static constexpr std::size_t kBytes = 3072;  // they travel as a kernel's argument, of at most 4 KiB
   std::array<std::byte, kBytes> host = {}, written = {};
   std::size_t used = 0;
   bool is_written = false;
   std::shared_ptr<Storage> device;
 };
 
-/// A graph's part in a leaf: its gradient is what it was when the step was captured, and becomes what it became.
+/// A graph's effect on a leaf: its gradient before and after the step, as captured.
 struct StepGradient {
   Tensor leaf;
-  bool reads = false;    // the gradient from before the step
-  Tensor before, after;  // of them the former only where it was read, the latter only where it was set
+  bool reads = false;    // reads the gradient from before the step
+  Tensor before, after;  // the former only if it was read, the latter only if it was set
   bool sets = false;
 };
 
-/// A tensor and where its elements were.
+/// A tensor and the address of its elements.
 struct StepTensor {
   explicit StepTensor(const Tensor& now)
       : tensor(now), storage(now.impl()->storage.get()), data(storage->data()), dtype(now.dtype()) {}
@@ -60,54 +60,54 @@ struct StepTensor {
   DType dtype;
 };
 
-/// What a captured step leaves, beside its graph.
+/// The result of a capture, besides its graph.
 struct StepRecord {
   std::vector<std::function<void()>> actions;
   std::vector<std::function<bool()>> conditions;
   std::vector<std::shared_ptr<const void>> kept;
   std::vector<std::unique_ptr<StepValues>> values;
   std::vector<StepGradient> gradients;
-  /// Tensors of the program's that kernels read or write, where they stood.
+  /// The program's tensors that kernels read or write, at their addresses.
   std::vector<StepTensor> tensors;
-  /// Likewise of those whose handles are gone.
+  /// The same for tensors whose handles are gone.
   std::vector<std::shared_ptr<Storage>> storages;
-  std::vector<Storage*> written;  // of these two
+  std::vector<Storage*> written;  // among these two
 
-  /// False from when what the graph was captured with is no longer so.
+  /// Returns false once the conditions of the capture no longer hold.
   bool is_valid() const;
-  /// False where a gradient that the step reads has gone: none can be it again.
+  /// Returns false if a gradient that the step reads is gone, because no other tensor can replace it.
   bool may_fit() const;
-  /// Whether the gradients that the step reads are those that it read.
+  /// Returns true if the gradients are the ones that the step read at capture.
   bool fits_gradients() const;
-  /// What a replay does to tensors that a program sees: their versions move on, and leaves have their gradients.
+  /// A replay's effect on tensors that a program sees: their versions advance, and leaves get their gradients.
   void touch();
 };
 
 class ADJOINT_API StepCapture {
  public:
-  /// Begins on this thread, which must have none. Blocks come from the arena, whose segments may come to `limit` bytes;
-  /// where they do, make_room() gives some back, or returns false.
+  /// Begins on this thread, which must have none. Blocks come from the arena, whose segments may grow to `limit` bytes;
+  /// at the limit make_room() releases some, or returns false.
   StepCapture(Device device, std::shared_ptr<BlockArena> arena, std::size_t limit, std::function<bool()> make_room);
   ~StepCapture();
   StepCapture(const StepCapture&) = delete;
   StepCapture& operator=(const StepCapture&) = delete;
 
-  /// This thread's; null where nothing is captured.
+  /// This thread's capture; null if there is none.
   static StepCapture* current() { return current_; }
 
   // ---- For what runs in a step.
 
-  /// The host does it in each replay, before the graph runs: actions follow each other as they came. Not now: where the
-  /// host has done it already, `undo` takes that back if the step fails to be captured, the last one first.
+  /// The host runs it in each replay, before the graph; actions run in the order of registration. It does not run now:
+  /// if the host has already acted, `undo` reverts that if the capture fails, the last one first.
   void on_replay(std::function<void()> action, std::function<void()> undo = {}) {
     record_.actions.push_back(std::move(action));
     if (undo) undo_.push_back(std::move(undo));
   }
-  /// The graph is not replayed, but captured anew, where it is false.
+  /// When it returns false, the step is captured again and the graph not replayed.
   void valid_while(std::function<bool()> condition) { record_.conditions.push_back(std::move(condition)); }
-  /// Lives as long as the graph.
+  /// Keeps `what` alive as long as the graph.
   void keep(std::shared_ptr<const void> what) { record_.kept.push_back(std::move(what)); }
-  /// Where the device finds `now`, and in each replay what next() gives then, in the order of the actions.
+  /// The device address that holds `now`, and in each replay the result of next(), in the order of the actions.
   template <class T>
   const T* value(const T& now, std::function<T()> next) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= StepValues::kBytes && alignof(T) <= kValueAlignment);
@@ -126,7 +126,7 @@ class ADJOINT_API StepCapture {
   };
   Place place(std::size_t nbytes);
 
-  // Throw Error where this thread captures a step.
+  // Throw Error if this thread captures a step.
 
   /// `call` waits for the device, to read `got`.
   static void refuse_waiting(const char* call, const Tensor& got);
@@ -143,17 +143,16 @@ class ADJOINT_API StepCapture {
   const std::shared_ptr<BlockArena>& arena() const { return arena_; }
   /// A kernel reads the elements, or writes them. Throws Error for a tensor on another device.
   void use(const Tensor& tensor, bool writes);
-  /// The leaf's gradient is asked for, or about to be set.
+  /// The leaf's gradient is read, or about to be set.
   void read_gradient(const Tensor& leaf);
   void set_gradient(const Tensor& leaf);
 
-  /// Ends it: what a replay needs. `outputs` are what the step gives; other tensors that it made must be gone, but for
-  /// gradients. Throws Error where they are not.
+  /// Ends it and returns the data for replays. `outputs` are the step's outputs; other tensors that it made must be
+  /// gone, except gradients. Throws Error if they are not.
   StepRecord finish(const std::vector<Tensor>& outputs);
-  /// Of a step that failed: what the host did is undone, and leaves have the gradients from before, as far as it read
-  /// them.
+  /// After a failed step: undoes the host's actions, and restores the leaves' gradients, as far as it read them.
   void abandon() noexcept;
-  /// The arena's, of what was captured.
+  /// The captured step's blocks in the arena.
   std::shared_ptr<BlockArena::Use> blocks() const { return blocks_; }
 
  private:
@@ -172,7 +171,7 @@ class ADJOINT_API StepCapture {
   std::vector<std::function<void()>> undo_;
   std::unordered_map<const TensorImpl*, Tensor> used_;
   std::unordered_set<Storage*> written_;
-  std::unordered_map<const TensorImpl*, std::size_t> gradients_;  // their places in the record
+  std::unordered_map<const TensorImpl*, std::size_t> gradients_;  // their indices in the record
 };
 
 }  // namespace adjoint::detail

@@ -1,4 +1,4 @@
-// The graphs of a GraphedStep: which of them serves a call, and what a replay does. Internal.
+// The graphs of a GraphedStep: selects the one that serves a call, and replays it. Internal.
 #pragma once
 
 #include <adjoint/core/autocast.h>
@@ -17,31 +17,32 @@
 
 namespace adjoint::detail {
 
-/// Bytes that lie on the device, and where else on it they are wanted.
+/// Bytes on the device, and their destination on it.
 struct StepMove {
   void* to;
   const void* from;
   std::size_t nbytes;
 };
 
-/// What records and replays on a device. CUDA's is in core/cuda/step_device.cpp.
+/// Records and replays on a device. CUDA's implementation is in core/cuda/step_device.cpp.
 class ADJOINT_API StepDevice {
  public:
   virtual ~StepDevice();
-  /// This thread's kernels are recorded from here on, instead of run.
+  /// From here on this thread's kernels are recorded, not run.
   virtual void begin() = 0;
-  /// Gives the graph.
+  /// Returns the graph.
   virtual std::shared_ptr<void> end() = 0;
-  /// Recorded: in each run `nbytes` > 0 bytes move from there to the address that the device finds at `to` then.
+  /// Recorded: each run moves `nbytes` > 0 bytes from there to the address that the device then finds at `to`.
   virtual void deliver(const void* from, void* const* to, std::size_t nbytes) = 0;
-  /// Forgets what was recorded since begin().
+  /// Drops everything recorded since begin().
   virtual void abandon() noexcept = 0;
-  /// What the current stream is given from now on comes behind every launch.
+  /// Orders later work of the current stream after every launch.
   virtual void follow() = 0;
-  /// On the current stream: the moves, and bytes of the host's, at most StepValues::kBytes, to the device at `to`.
+  /// On the current stream: performs the moves, and copies the host's bytes, at most StepValues::kBytes, to the device
+  /// at `to`.
   virtual void feed(std::span<const StepMove> moves, void* to, const std::byte* from, std::size_t nbytes) = 0;
   virtual void launch(void* graph) = 0;
-  /// Until every launch is done.
+  /// Waits until every launch is done.
   virtual void wait() = 0;
   /// For BlockArena.
   virtual void* take(std::size_t nbytes) = 0;
@@ -78,9 +79,9 @@ class ADJOINT_API StepGraphs {
   bool is_warm(const Key& key) const;
   void count_run(const Key& key);
   Graph& capture(const Key& key, const std::vector<Tensor>& inputs);
-  /// What the next launch gives.
+  /// The outputs of the next launch.
   std::vector<Tensor> make_outputs(Graph& graph);
-  /// `inputs`: none where they are in their places.
+  /// `inputs`: empty if they are in place already.
   void launch(Graph& graph, const std::vector<Tensor>& inputs);
   bool drop_oldest();
 
@@ -88,8 +89,8 @@ class ADJOINT_API StepGraphs {
   GraphedStepOptions options_;
   std::shared_ptr<StepDevice> device_;
   std::shared_ptr<BlockArena> arena_;
-  std::list<Graph> graphs_;              // the one that was used last comes first
-  std::list<std::pair<Key, int>> runs_;  // likewise
+  std::list<Graph> graphs_;              // the most recently used one first
+  std::list<std::pair<Key, int>> runs_;  // in the same order
 };
 
 }  // namespace adjoint::detail

@@ -17,8 +17,8 @@
 namespace adjoint {
 namespace {
 
-// Streams given back wait here for the next create(). None is ever destroyed: tensors made on one may outlive its last
-// handle, and their memory is still released in its order.
+// Released streams wait here for the next create(). Streams are never destroyed: tensors made on one may outlive its
+// last handle, and their memory is still released in its order.
 class IdleStreams {
  public:
   cudaStream_t take(int device) {

@@ -1,5 +1,5 @@
-// CUDA streams, without CUDA's headers. Each thread has a current stream for each device, at first the device's default
-// stream; every operator, copy and allocation of that thread follows its order.
+// CUDA streams, without CUDA's headers. Each thread has a current stream for each device, initially the device's
+// default stream; every operator, copy and allocation of that thread follows its order.
 #pragma once
 
 #include <adjoint/core/device.h>
@@ -12,25 +12,25 @@ struct CUstream_st;  // cudaStream_t is CUstream_st*
 
 namespace adjoint {
 
-/// One stream of one CUDA device. A tensor's memory is given back in the order of the stream that was current when it
-/// was made: before the last handle on a tensor goes that another stream still uses, let its own stream wait for that
-/// one.
+/// One stream of one CUDA device. A tensor's memory is released in the order of the stream that was current at its
+/// creation: before the last handle on a tensor is destroyed while another stream still uses it, make its own stream
+/// wait for that one.
 class ADJOINT_API Stream {
  public:
-  /// A stream of its own, which does not synchronise with the default one. Throws Error unless `device` is a CUDA
-  /// device that there is.
+  /// A new stream, which does not synchronise with the default one. Throws Error unless `device` is an existing CUDA
+  /// device.
   static Stream create(Device device = kCUDA);
   /// Another library's stream (null: the default one), which must outlive every tensor made while it is current.
   static Stream wrap(CUstream_st* handle, Device device = kCUDA);
-  /// The calling thread's.
+  /// The calling thread's current stream.
   static Stream current(Device device = kCUDA);
 
   CUstream_st* handle() const { return handle_; }
   Device device() const { return device_; }
 
-  /// Blocks this thread until everything given to the stream is done.
+  /// Blocks this thread until all work submitted to the stream is done.
   void synchronize() const;
-  /// What is given to this stream from now on starts after everything given to `other` so far. Does not block.
+  /// Work submitted to this stream from now on starts after all work submitted to `other` so far. Does not block.
   void wait(const Stream& other) const;
 
  private:
@@ -39,7 +39,7 @@ class ADJOINT_API Stream {
 
   CUstream_st* handle_;
   Device device_;
-  std::shared_ptr<void> owner_;  // gives a created stream back
+  std::shared_ptr<void> owner_;  // releases a created stream
 };
 
 /// Makes `stream` this thread's current one on its device while the guard lives.
@@ -55,7 +55,8 @@ class ADJOINT_API StreamGuard {
   CUstream_st* before_;
 };
 
-/// Blocks this thread until its current stream on `device` has done everything given to it; at once for the CPU.
+/// Blocks this thread until its current stream on `device` has finished all submitted work; returns at once for the
+/// CPU.
 ADJOINT_API void synchronize(Device device);
 
 }  // namespace adjoint

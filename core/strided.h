@@ -1,5 +1,5 @@
-// Loops over several operands of one shape and any strides: axes are sorted and merged first, so that a loop over
-// contiguous operands is one row whatever their rank. The plan is plain data, for host and device alike.
+// Loops over several operands of one shape and any strides: axes are sorted and merged first, so a loop over contiguous
+// operands is one row whatever their rank. The plan is plain data, for host and device alike.
 #pragma once
 
 #include <adjoint/core/parallel.h>
@@ -13,7 +13,7 @@
 
 namespace adjoint {
 
-/// Axis 0 is the innermost. Strides are in elements of each operand; extents of 1 are gone.
+/// Axis 0 is the innermost. Strides are in elements of each operand; extents of 1 are removed.
 template <std::size_t N>
 struct StridedPlan {
   int rank = 1;
@@ -21,7 +21,7 @@ struct StridedPlan {
   std::int64_t sizes[kMaxRank] = {1};
   std::int64_t strides[N][kMaxRank] = {};
 
-  /// Every operand runs through memory in order.
+  /// Returns true if every operand runs through memory in order.
   constexpr bool contiguous() const {
     if (rank != 1) return false;
     for (std::size_t n = 0; n < N; ++n) {
@@ -31,7 +31,7 @@ struct StridedPlan {
   }
 };
 
-/// Operand 0 (the result, as a rule) decides the order of the axes.
+/// Operand 0 (usually the result) determines the order of the axes.
 template <std::size_t N>
 StridedPlan<N> make_strided_plan(const Shape& shape, const std::array<Strides, N>& strides) {
   StridedPlan<N> plan;
@@ -69,11 +69,11 @@ StridedPlan<N> make_strided_plan(const Shape& shape, const std::array<Strides, N
   return plan;
 }
 
-/// Elements that one parallel task handles: enough to hide the hand-over, few enough to share out.
+/// Elements per parallel task: enough to hide the hand-over, few enough to share out.
 inline constexpr std::int64_t kStridedGrain = 32768;
 
 /// Runs row(offsets, length) on every innermost row, in parallel ranges: offsets (N) are in elements; element i of
-/// operand n is at offsets[n] + i * plan.strides[n][0]. A single long row is cut.
+/// operand n is at offsets[n] + i * plan.strides[n][0]. A single long row is split.
 template <std::size_t N, class Row>
 void for_each_row(const StridedPlan<N>& plan, Row&& row) {
   if (plan.numel == 0) return;

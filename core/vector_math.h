@@ -1,10 +1,10 @@
-// Tells GCC of glibc's vector math (libmvec): in loops of a file that includes this, libm's functions of float32 are
+// Declares glibc's vector math (libmvec) to GCC: in loops of an including file, libm's functions of float32 are
 // computed for a vector of numbers at once, with at most 4 units of error in the last place. float64 keeps libm's
-// accuracy. Elsewhere, and with other compilers and C libraries, nothing changes. Internal.
+// accuracy. With other compilers and C libraries nothing changes. Internal.
 //
-// A loop that does not run in whole vectors computes its last numbers by libm's own functions, which round differently.
-// So only loops of a fixed count of numbers may be in such a file (ops/elementwise/cpu/map.h), lest a result depend on
-// its place.
+// A loop that does not consist of whole vectors computes its last numbers by libm's own functions, which round
+// differently. Such a file may therefore only contain loops of a fixed count of numbers (ops/elementwise/cpu/map.h), so
+// that a result does not depend on its position.
 #pragma once
 
 #include <cmath>

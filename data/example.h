@@ -1,4 +1,4 @@
-// Example: what a dataset holds and a network takes, one or a batch of them.
+// Example: an element of a dataset and an input of a network, single or as a batch.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -14,40 +14,40 @@
 
 namespace adjoint::data {
 
-/// An input, what is wanted for it, and whatever else belongs to it, by name; or, stacked along a new first axis, a
-/// batch of them. `target` may be undefined, and `input` where there are fields.
+/// An input, its target, and other named tensors; or, stacked along a new first axis, a batch of them. `target` may be
+/// undefined, and so may `input` if there are fields.
 ///     for (const auto& [low, high] : loader) ...                  // input and target
 ///     for (const auto& batch : loader) net(batch["waveform"]) ... // by name
 struct Example {
   Tensor input;
   Tensor target;
-  /// Further tensors. Their names are distinct, and neither "input" nor "target".
+  /// Further tensors. Their names are distinct, and differ from "input" and "target".
   NamedTensors fields = {};
 
-  /// The field of that name; "input" and "target" name these two. Throws Error where there is none.
+  /// The field with that name; "input" and "target" name those two. Throws Error if there is none.
   ADJOINT_API const Tensor& operator[](std::string_view name) const;
 };
 
-/// Makes a batch of its examples, of which there is at least one. Called from several threads at once.
+/// Makes a batch of its examples, of which there is at least one. Several threads call it at once.
 using Collate = std::function<Example(const std::vector<Example>& examples)>;
 
-/// Stacks inputs, targets and fields, each along a new first axis, on the CPU; what the loader does where it is told
-/// nothing else. Throws Error where shapes, dtypes or names of fields differ, or a tensor is defined in some alone.
+/// Stacks inputs, targets and fields, each along a new first axis, on the CPU; the loader's default. Throws Error if
+/// shapes, dtypes or names of fields differ, or if a tensor is defined only in some examples.
 ADJOINT_API Example stack_examples(const std::vector<Example>& examples);
 
 struct PadOptions {
-  /// What is padded: "input", "target" or names of fields.
+  /// The tensors to pad: "input", "target" or names of fields.
   std::vector<std::string> names = {"input"};
   /// The axis of one example's tensor whose extent differs; -1 is the last.
   std::int64_t axis = 0;
-  /// Stands behind the shorter ones.
+  /// The padding value after the shorter ones.
   double value = 0.0;
 };
 
-/// As stack_examples, but tensors of options.names are padded at their ends to the longest of the batch. Their own
+/// Like stack_examples, but pads tensors of options.names at their ends to the longest of the batch. Their original
 /// lengths, int64 (N), become fields: "input_lengths", "target_lengths", "<name>_lengths". Throws Error for options
-/// without a name; then, at each batch, where another axis differs, a dtype cannot hold the value or an example has
-/// no such tensor or axis.
+/// without a name. Each batch throws Error if another axis differs, a dtype cannot hold the value or an example has no
+/// such tensor or axis.
 ADJOINT_API Collate pad_examples(const PadOptions& options = {});
 
 namespace detail {

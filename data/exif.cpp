@@ -1,4 +1,4 @@
-// The one EXIF tag that a reader must not ignore: which way up the picture is.
+// The one EXIF tag that a reader must not ignore: the picture's orientation.
 #include <adjoint/data/codec.h>
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 namespace adjoint::data {
 namespace {
 
-// Bounds-checked reads of either byte order; a read outside gives 0, which no valid tag or orientation is.
+// Bounds-checked reads in either byte order; a read outside returns 0, which is not a valid tag or orientation.
 struct TiffBytes {
   std::span<const std::uint8_t> bytes;
   bool big_endian = false;
@@ -26,7 +26,7 @@ struct TiffBytes {
 
 int exif_orientation(std::span<const std::uint8_t> tiff) {
   constexpr std::uint32_t kOrientation = 0x0112, kMagic = 42;
-  // Bytes of TIFF's whole numbers, by their type; the standard asks for a SHORT (3), writers store others too.
+  // The size in bytes of TIFF's integer types; the standard requires a SHORT (3), but writers also store others.
   constexpr std::size_t kBytes[] = {0, 1, 0, 2, 4, 0, 1, 0, 2, 4};
   if (tiff.size() < 8 || tiff[0] != tiff[1] || (tiff[0] != 'I' && tiff[0] != 'M')) return 1;
   const TiffBytes in{tiff, tiff[0] == 'M'};
@@ -39,7 +39,7 @@ int exif_orientation(std::span<const std::uint8_t> tiff) {
     const std::uint32_t type = in.at(entry + 2, 2);
     const std::size_t bytes = type < std::size(kBytes) ? kBytes[type] : 0;
     const std::size_t count = in.at(entry + 4, 4);
-    // More than four bytes of values lie elsewhere.
+    // Values of more than four bytes are stored elsewhere.
     const std::size_t values = bytes * count <= 4 ? entry + 8 : in.at(entry + 8, 4);
     const std::uint32_t value = count == 0 ? 0 : in.at(values, bytes);
     return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;

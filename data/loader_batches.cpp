@@ -1,5 +1,5 @@
-// Batches of a dataset. Everything random is a function of (seed, epoch, example and, with a sampler, place), so which
-// thread does what changes nothing.
+// Batches of a dataset. Everything random is a function of (seed, epoch, example and, with a sampler, place), so the
+// assignment to threads changes nothing.
 #include <adjoint/data/loader_batches.h>
 
 #include <adjoint/core/check.h>
@@ -43,7 +43,7 @@ class DatasetBatches final : public BatchMaker {
   }
 
  private:
-  // An example is a piece.
+  // Each example is a piece.
   class Work final : public BatchWork {
    public:
     Work(const DatasetBatches& of, std::int64_t first)
@@ -56,7 +56,7 @@ class DatasetBatches final : public BatchMaker {
     void make(std::int64_t piece) override {
       const std::int64_t place = first_ + piece, index = of_.order_[static_cast<std::size_t>(place)];
       Generator generator = generator_for(of_.options_.seed, of_.epoch_ + 1, index);
-      // A sampler may give an example twice, which is not to be the same twice.
+      // A sampler may return an example twice, with different random numbers each time.
       if (of_.options_.sampler != nullptr) generator = generator.fork(static_cast<std::uint64_t>(place) + 1);
       examples_.put(piece, fmt::format("example {}", index), generator,
                     [&] { return of_.dataset_.get(index, generator); });

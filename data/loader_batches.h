@@ -1,4 +1,4 @@
-// What makes an epoch's batches by number; the loader's threads call it. Internal.
+// The makers of an epoch's batches by number, called by the loader's threads. Internal.
 #pragma once
 
 #include <adjoint/data/loader.h>
@@ -12,11 +12,11 @@
 
 namespace adjoint::data {
 
-/// What became of one batch's number.
+/// The outcome for one batch's number.
 struct Made {
-  std::optional<Example> batch = {};       // none where none of its examples could be read, or there are none left
-  std::vector<std::string> left_out = {};  // which of them could not, and why
-  bool over = false;                       // there are none left, nor will be under any later number of its part
+  std::optional<Example> batch = {};       // empty if all of its examples were unreadable, or none were left
+  std::vector<std::string> left_out = {};  // the unreadable examples and the reasons
+  bool over = false;                       // its part has no more examples under any later number
   std::exception_ptr error = {};
 };
 
@@ -28,14 +28,14 @@ class BatchWork {
   BatchWork& operator=(const BatchWork&) = delete;
   virtual ~BatchWork();
 
-  /// At least one. Each is made once, by whichever thread, others at the same time.
+  /// At least one. Each piece is made once, by any thread, possibly in parallel with others.
   virtual std::int64_t pieces() const = 0;
   virtual void make(std::int64_t piece) = 0;
-  /// When all of them are made.
+  /// Called after all of them are made.
   virtual Made finish() = 0;
 };
 
-/// Number n belongs to part n % parts(). What becomes of a number depends on it alone.
+/// Number n belongs to part n % parts(). The number alone determines its outcome.
 class BatchMaker {
  public:
   BatchMaker() = default;
@@ -43,10 +43,10 @@ class BatchMaker {
   BatchMaker& operator=(const BatchMaker&) = delete;
   virtual ~BatchMaker();
 
-  /// Numbers are below this; a bound alone where the end is found as it comes.
+  /// An upper bound of the numbers; only a bound if the end is found as it comes.
   virtual std::int64_t count() const = 0;
   virtual std::int64_t parts() const { return 1; }
-  /// Called for each number once, in order, as are the first pieces.
+  /// Called for each number once, in order, like the first pieces.
   virtual std::unique_ptr<BatchWork> begin(std::int64_t number) = 0;
 };
 
@@ -54,7 +54,7 @@ class BatchMaker {
 std::unique_ptr<BatchMaker> dataset_batches(const Dataset& dataset, const DataLoaderOptions& options,
                                             std::int64_t epoch);
 
-/// Those of a source, from batch `first` on.
+/// The batches of a source, from batch `first` on.
 std::unique_ptr<BatchMaker> source_batches(const Source& source, const DataLoaderOptions& options, std::int64_t epoch,
                                            std::int64_t first);
 

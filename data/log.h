@@ -1,5 +1,5 @@
-// Log: what a run is to tell of itself, step by step; handed to any number of writers. A CSV file of the scalars comes
-// with it, TensorBoard's event files with the component Adjoint::log (data/events/event_file.h).
+// Log: the record of a run, step by step, passed to any number of writers. It includes a CSV file of the scalars; the
+// component Adjoint::log adds TensorBoard's event files (data/events/event_file.h).
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -20,21 +20,21 @@ struct LogImage {
   std::vector<std::uint8_t> png;
 };
 
-/// Sound as a WAV file of 16 bits a sample.
+/// Sound as a WAV file with 16 bits per sample.
 struct LogAudio {
   double sample_rate = 0.0;  // Hz
   std::int64_t channels = 0, frames = 0;
   std::vector<std::uint8_t> wav;
 };
 
-/// How many values lie in (limit before, bucket_limits[i]]; the sums are over the values themselves.
+/// The number of values in (previous limit, bucket_limits[i]]; the sums are over the values themselves.
 struct LogHistogram {
   double min = 0.0, max = 0.0, count = 0.0, sum = 0.0, sum_squares = 0.0;
   std::vector<double> bucket_limits, buckets;
 };
 
 struct LogText {
-  std::string text;  // Markdown, in TensorBoard
+  std::string text;  // Markdown in TensorBoard
 };
 
 /// One value of one series.
@@ -45,35 +45,37 @@ struct LogRecord {
   std::variant<double, LogImage, LogAudio, LogHistogram, LogText> value;
 };
 
-/// Where records go. A Log calls it by one thread at a time.
+/// The destination of records. A Log calls it from one thread at a time.
 class ADJOINT_API LogWriter {
  public:
   LogWriter() = default;
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
   virtual ~LogWriter();
-  /// Hands the record to the system before it returns, so that a killed process has lost none.
+  /// Passes the record to the system before it returns, so that a killed process loses nothing.
   virtual void write(const LogRecord& record) = 0;
 };
 
-/// A writer of rows wall_time,step,tag,value for scalars, with a header; passes over what is no scalar. A file that is
-/// there already is continued, and a row that a crash cut short is taken off it. Numbers are written such that reading
-/// gives the same float64. Throws Error, naming the path, where the file cannot be written, or holds another header.
+/// A writer of rows wall_time,step,tag,value for scalars, with a header; it skips all other records. An existing file
+/// is continued, after removing a row that a crash truncated. If a series continues at an earlier step than its last,
+/// as after resuming from a checkpoint, its rows from this step on are removed from the file when the first new one is
+/// written. Numbers are written so that reading gives the same float64. Throws Error, naming the path, if the file
+/// cannot be written, or holds another header. Only one writer at a time may have a file open.
 ADJOINT_API std::unique_ptr<LogWriter> csv_writer(const std::filesystem::path& path);
 
-/// A run's record:
+/// The record of a run:
 ///
 ///     Log log("runs/first");
 ///     log.add_writer(event_writer("runs/first"));  // for TensorBoard, by Adjoint::log
 ///     log.add_scalar("loss/train", loss, step);
 ///
-/// Used from any thread. The tag names a series; slashes group series. Each call throws Error for a tag that is
-/// empty, no UTF-8, or holds control characters, for a step below 0, and where a writer fails (a full disk).
+/// Used from any thread. The tag names a series; slashes group series. Each call throws Error for a tag that is empty,
+/// is not UTF-8 or holds control characters, for a step below 0, and if a writer fails (a full disk).
 class ADJOINT_API Log {
  public:
-  /// Without a writer: records go nowhere until one is added.
+  /// Without a writer: records are dropped until one is added.
   Log();
-  /// Makes the folder and writes scalars to scalars.csv in it; see csv_writer.
+  /// Creates the folder and writes scalars to scalars.csv in it; see csv_writer.
   explicit Log(const std::filesystem::path& folder);
   ~Log();
 
@@ -84,18 +86,18 @@ class ADJOINT_API Log {
   /// data/image.h.
   void add_image(const std::string& tag, const Tensor& image, std::int64_t step);
   /// (frames) or (channels, frames), floating point in [-1, 1] (clamped; NaN is silence), on any device; `sample_rate`
-  /// is a whole number of Hz. Throws Error for a rate outside 1 to 2^32 - 1 and for more bytes than WAV can tell.
+  /// is a whole number of Hz. Throws Error for a rate outside 1 to 2^32 - 1 and for more bytes than WAV can hold.
   void add_audio(const std::string& tag, const Tensor& audio, std::int64_t step, std::int64_t sample_rate = 44100);
-  /// Counts the values of a tensor of any shape and dtype. Those that are not finite are left out, so that a run that
-  /// diverges still tells how.
+  /// Counts the values of a tensor of any shape and dtype. Values that are not finite are left out, so that a diverging
+  /// run still shows its course.
   void add_histogram(const std::string& tag, const Tensor& values, std::int64_t step);
-  /// Throws Error for text that is no UTF-8, which TensorBoard could not show.
+  /// Throws Error for text that is not UTF-8, which TensorBoard could not show.
   void add_text(const std::string& tag, const std::string& text, std::int64_t step);
 
  private:
   void write(const std::string& tag, std::int64_t step, decltype(LogRecord::value) value);
 
-  struct Writers;  // and their lock
+  struct Writers;  // with their lock
   std::unique_ptr<Writers> writers_;
 };
 

@@ -18,9 +18,9 @@ namespace adjoint::data {
 void MadeExamples::put(std::int64_t place, const std::string& name, Generator& generator,
                        const std::function<Example()>& get) {
   Slot& slot = slots_[static_cast<std::size_t>(place)];
-  // With no workers, the asking thread may be recording.
+  // Without workers, the calling thread may be recording.
   const PauseTape pause;
-  const GeneratorGuard guard(generator.fork(0));  // for what get() draws by Tensor::randn and its like
+  const GeneratorGuard guard(generator.fork(0));  // for numbers that get() draws by Tensor::randn and similar functions
   Example example;
   try {
     example = get();
@@ -39,9 +39,9 @@ void MadeExamples::put(std::int64_t place, const std::string& name, Generator& g
   slot.example = std::move(example);
 }
 
-// What fits no place stays where it is: whether that is an error shows when all examples are there.
+// A tensor that fits no place stays where it is; the check follows when all examples are there.
 void MadeExamples::put_in_place(std::int64_t at, Example& example) {
-  constexpr std::int64_t kLeastBytes = std::int64_t{1} << 14;  // of less, a copy costs no more than finding its place
+  constexpr std::int64_t kLeastBytes = std::int64_t{1} << 14;  // for less, a copy costs no more than finding its place
   const OpScope scope("DataLoader");
   for_each_tensor(example, [&](const std::string& name, Tensor& tensor) {
     if (!tensor.defined() || tensor.dim() == kMaxRank) return;

@@ -1,4 +1,4 @@
-// A batch under construction: the rules of the loader's options for each example, and for all of them. Internal.
+// A batch under construction: applies the loader's options to each example, and to all of them. Internal.
 #pragma once
 
 #include <adjoint/data/loader_batches.h>
@@ -12,19 +12,19 @@
 
 namespace adjoint::data {
 
-/// Large tensors are copied into the batch's as they come, while caches hold them, and by whichever thread.
+/// Any thread copies large tensors into the batch as they come, while caches hold them.
 class MadeExamples {
  public:
   MadeExamples(const DataLoaderOptions& options, std::int64_t count)
       : options_(options), slots_(static_cast<std::size_t>(count)) {}
 
-  /// Puts what `get` returns at `place`, changed by options.transform, which draws from `generator`; meanwhile the
-  /// thread's default generator is another, which `generator` decides. Where either throws and options.on_error says
-  /// so, the example is left out, as `name`. Throws Error for an example without a tensor. Threads may put examples at
-  /// different places at once.
+  /// Puts the result of `get` at `place`, changed by options.transform, which draws from `generator`; meanwhile the
+  /// thread's default generator is another, which `generator` determines. If either throws and options.on_error says
+  /// so, the example is left out, under the name `name`. Throws Error for an example without a tensor. Threads may put
+  /// examples at different places at once.
   void put(std::int64_t place, const std::string& name, Generator& generator, const std::function<Example()>& get);
   std::int64_t size() const { return static_cast<std::int64_t>(slots_.size()); }
-  /// The examples as a batch; none of none.
+  /// The examples as a batch; empty if there are none.
   Made batch() &&;
 
  private:
@@ -37,7 +37,7 @@ class MadeExamples {
   const DataLoaderOptions& options_;
   std::vector<Slot> slots_;
   std::mutex mutex_;     // guards places_
-  NamedTensors places_;  // the batch's tensors, of the first example that came
+  NamedTensors places_;  // the batch's tensors, from the first example that came
 };
 
 }  // namespace adjoint::data

@@ -90,14 +90,14 @@ Order WeightedRandomSampler::order(std::uint64_t seed, std::int64_t epoch) const
   if (replacement_) {
     std::vector<double> sums(weights_.size());
     std::partial_sum(weights_.begin(), weights_.end(), sums.begin());
-    // The last one with a weight, which rounding of the product could else pass by.
+    // The last example with a positive weight, which rounding of the product could otherwise skip.
     const auto last = std::lower_bound(sums.begin(), sums.end(), sums.back());
     for (std::int64_t& number : order) {
       number = std::upper_bound(sums.begin(), last, generator.uniform() * sums.back()) - sums.begin();
     }
     return order;
   }
-  // The time of a first event at rate w is -log(u) / w; examples come as their events do.
+  // The time of a first event at rate w is -log(u) / w; examples are ordered by their times.
   std::vector<std::pair<double, std::int64_t>> times;
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     const double time = -std::log1p(-generator.uniform()) / weights_[i];

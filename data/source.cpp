@@ -19,7 +19,7 @@
 namespace adjoint::data {
 namespace {
 
-// One example, or what was thrown in its place, and where its random numbers go on.
+// One example, or the exception in its place, and where its random numbers continue.
 struct Read {
   Example example;
   std::exception_ptr error;
@@ -43,7 +43,7 @@ class SourceBatches final : public BatchMaker {
   std::unique_ptr<BatchWork> begin(std::int64_t number) override { return std::make_unique<Work>(*this, number); }
 
  private:
-  // A part is read by one thread after the other, so a batch is one piece.
+  // One thread after the other reads a part, so a batch is one piece.
   class Work final : public BatchWork {
    public:
     Work(SourceBatches& of, std::int64_t number) : of_(of), number_(number) {}
@@ -78,12 +78,12 @@ class SourceBatches final : public BatchMaker {
   struct Part {
     std::mutex mutex;
     std::condition_variable next;
-    std::int64_t turn = 0;  // the batch of the part that is read next
+    std::int64_t turn = 0;  // the part's batch that is read next
     std::unique_ptr<Source::Reader> reader;
     bool over = false;
   };
 
-  // The examples of batch `turn` of a part, one batch after the other; fewer at the end.
+  // The examples of batch `turn` of a part, read one batch after the other; fewer at the end.
   std::vector<Read> read(std::int64_t number, std::int64_t turn) {
     Part& part = parts_[static_cast<std::size_t>(number)];
     std::unique_lock lock(part.mutex);
@@ -116,7 +116,7 @@ class SourceBatches final : public BatchMaker {
       }
       if (part.over) break;
       reads.push_back(std::move(one));
-      if (reads.back().error && options_.on_error == OnError::kError) break;  // the epoch ends with it
+      if (reads.back().error && options_.on_error == OnError::kError) break;  // it ends the epoch
     }
     return reads;
   }
@@ -142,7 +142,7 @@ void Source::Reader::skip(std::int64_t count) {
       throw;
     } catch (const OutOfMemoryError&) {
       throw;
-    } catch (const std::exception&) {  // its turn was before
+    } catch (const std::exception&) {  // reported in an earlier turn
     }
   }
 }

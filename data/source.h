@@ -1,5 +1,4 @@
-// Source: examples that come one behind the other, from files that are read through, a socket or a generator, and that
-// nobody can number.
+// Source: a sequence of examples without numbers, from files that are read through, a socket or a generator.
 //
 //   class Lines final : public Source {
 //    public:
@@ -10,8 +9,8 @@
 //   };
 //   DataLoader loader(lines, {.batch_size = 16, .workers = 4});
 //
-// A source has parts, each an own sequence. Batch n is the next one of part n % parts(), so that as many workers as
-// there are parts read at a time, and the order depends on the source alone, not on the number of workers.
+// A source has parts, each a separate sequence. Batch n is the next one of part n % parts(), so at most as many workers
+// as there are parts read at a time, and the order depends on the source alone, not on the number of workers.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -26,7 +25,7 @@ namespace adjoint::data {
 
 class ADJOINT_API Source {
  public:
-  /// Goes through a part once. Used by one thread at a time, but not always by the same.
+  /// Reads a part once. Used by one thread at a time, but not always by the same one.
   class ADJOINT_API Reader {
    public:
     Reader() = default;
@@ -34,12 +33,12 @@ class ADJOINT_API Source {
     Reader& operator=(const Reader&) = delete;
     virtual ~Reader();
 
-    /// The next example; none at the end, and ever after. Randomness comes from `generator` or the thread's default
-    /// generator, which the loader seeds anew for every example from its seed, the epoch, the part and the example's
-    /// place in it. Where it throws, the next call is about the example behind.
+    /// The next example; empty at the end and in every later call. Randomness comes from `generator` or the thread's
+    /// default generator, which the loader seeds for every example from its seed, the epoch, the part and the example's
+    /// place in it. If it throws, the next call returns the example after that.
     virtual std::optional<Example> next(Generator& generator) = 0;
-    /// Passes `count` examples over, of which there may be fewer: how a training goes on where it was. Else they are
-    /// read, and what is thrown meanwhile passes with them; to be overridden where there is a quicker way.
+    /// Skips `count` examples, or fewer at the end, to resume a training. By default they are read, and their
+    /// exceptions ignored; override it if there is a faster way.
     virtual void skip(std::int64_t count);
   };
 
@@ -48,10 +47,10 @@ class ADJOINT_API Source {
   Source& operator=(const Source&) = delete;
   virtual ~Source();
 
-  /// At least 1, and always the same.
+  /// At least 1, and constant.
   virtual std::int64_t parts() const { return 1; }
-  /// The examples of part `part` in [0, parts()) in an epoch, from the first on: the same ones for the same arguments,
-  /// or a training does not go on where it was. Called from several threads at once.
+  /// The examples of part `part` in [0, parts()) in an epoch, from the first on. The same arguments must give the same
+  /// examples, or a training does not resume correctly. Several threads call it at once.
   virtual std::unique_ptr<Reader> open(std::int64_t part, std::int64_t epoch) const = 0;
 };
 

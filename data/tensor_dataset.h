@@ -14,8 +14,8 @@ namespace adjoint::data {
 ///     const TensorDataset more({.input = x, .target = y, .fields = {{"weight", w}, {"speaker", s}}});
 class ADJOINT_API TensorDataset final : public Dataset {
  public:
-  /// Tensors on a GPU are copied to the CPU. Throws Error where nothing is defined, a tensor has no axis, the first
-  /// axes differ, or a field's name is empty, given twice, "input" or "target".
+  /// Tensors on a GPU are copied to the CPU. Throws Error if no tensor is defined, a tensor has no axis, the first axes
+  /// differ, or a field's name is empty, repeated, "input" or "target".
   explicit TensorDataset(const Example& tensors);
 
   std::int64_t size() const override { return size_; }

@@ -14,7 +14,7 @@ void check_image(const char* op, const Tensor& image) {
   ADJOINT_CHECK(image.device().is_cpu(), "{}: the image must be on the CPU; got {}", op, image.device());
 }
 
-/// Where element (0, 0) of the result lies in a source plane, and the steps down and to the right, in elements.
+/// The position of element (0, 0) of the result in a source plane, and the steps down and to the right, in elements.
 struct Walk {
   std::int64_t height, width, start, down, right;
 };
@@ -83,7 +83,7 @@ Tensor crop(const Tensor& image, std::int64_t top, std::int64_t left, std::int64
   ADJOINT_CHECK(top >= 0 && left >= 0 && height >= 0 && width >= 0 && height <= h - top && width <= w - left,
                 "crop: the window must be inside the image; got top {}, left {}, height {}, width {} of {}", top, left,
                 height, width, image.shape());
-  const std::int64_t start = image.numel() == 0 ? 0 : top * w + left;  // else it fits in 63 bits
+  const std::int64_t start = image.numel() == 0 ? 0 : top * w + left;  // otherwise it fits in 63 bits
   return walked(image, {height, width, start, w, 1});
 }
 

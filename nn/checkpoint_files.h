@@ -1,5 +1,4 @@
-// The files in a checkpoint's folder: their names, what stands beside their tensors, and which of them are kept.
-// Internal.
+// The files in a checkpoint's folder: their names, their metadata, and the selection of those to keep. Internal.
 #pragma once
 
 #include <adjoint/nn/checkpoint.h>
@@ -15,24 +14,24 @@ namespace adjoint::nn::checkpoint_files {
 std::string name_of(std::int64_t step);
 
 Metadata metadata_of(const CheckpointFile& file);
-/// Throws Error, naming `op` and the path, for metadata that is no checkpoint's.
+/// Throws Error, naming `op` and the path, for metadata that is not a checkpoint's.
 CheckpointFile parse(const char* op, const std::filesystem::path& path, const Metadata& metadata);
 
 struct Listing {
   std::vector<CheckpointFile> files;    // newest first
-  std::vector<std::string> unreadable;  // why, for files of a checkpoint's name that are none
+  std::vector<std::string> unreadable;  // the reasons, for files with a checkpoint's name that are not checkpoints
 };
-/// What is in the folder; nothing where there is no folder. Throws Error where it cannot be listed.
+/// The contents of the folder; empty if there is no folder. Throws Error if it cannot be listed.
 Listing list(const std::filesystem::path& folder);
 
-/// Those with a metric that is a number, best first, of equal ones the newest first.
+/// Files whose metric is a number, best first; among equal ones the newest first.
 std::vector<CheckpointFile> by_metric(std::vector<CheckpointFile> newest_first, bool maximize);
 
 struct Keep {
   std::int64_t last = 1, best = 0;
   bool maximize = false;
 };
-/// Removes the files that are not kept; files that cannot be read stay. Throws Error, naming the path.
+/// Removes the files that are not kept; unreadable files stay. Throws Error, naming the path.
 void remove_others(const char* op, const std::filesystem::path& folder, const Keep& keep);
 
 }  // namespace adjoint::nn::checkpoint_files

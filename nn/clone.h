@@ -1,12 +1,12 @@
-// clone: a module with tensors of its own, of any class. A function, for Module's own member would not know the class.
+// clone: a module with its own tensors, of any class. A function, because a member of Module would not know the class.
 //
 //   nn::Sequential average = nn::clone(net);
 //
-// A module's copy constructor makes another handle on what is registered. While clone() copies, it makes a handle on
-// copies of it: the registry below the module is copied first, and Module, Parameter, Child and Shared look up there
-// what they are to become handles on. So a class of one's own is cloned as it is, by the copy constructor that C++
-// gives it, with its children, empty ones too, in containers too. What stands in two places is one again in the clone:
-// tied parameters and shared layers stay so.
+// A module's copy constructor makes another handle on the registered objects. While clone() copies, it makes a handle
+// on copies of them: the registry below the module is copied first, and Module, Parameter, Child and Shared look up
+// there which copies their handles belong to. A class of a program's own is therefore cloned by its implicit copy
+// constructor, with its children, also empty ones and those in containers. An object in two places is one object in the
+// clone too: tied parameters and shared layers stay so.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -21,8 +21,7 @@ namespace detail {
 
 struct Copies;
 
-/// While it lives, modules and their members that are copied on this thread become handles on copies of `module`'s
-/// registry.
+/// While it lives, copies of modules and their members on this thread become handles on copies of `module`'s registry.
 class ADJOINT_API Cloning {
  public:
   explicit Cloning(const Module& module);
@@ -30,7 +29,7 @@ class ADJOINT_API Cloning {
   Cloning(const Cloning&) = delete;
   Cloning& operator=(const Cloning&) = delete;
 
-  /// Throws Error where `made` is no clone, or was given Tensors of the original.
+  /// Throws Error if `made` is not a clone, or got Tensors of the original.
   void check(const Module& made) const;
 
  private:
@@ -38,7 +37,7 @@ class ADJOINT_API Cloning {
   Copies* outer_;
 };
 
-/// The copy of what stood at `original`; null outside clone() and where there is none yet.
+/// The copy of the object at `original`; null outside clone() and if there is none yet.
 ADJOINT_API std::shared_ptr<void> find_copy(const void* original);
 /// No effect outside clone().
 ADJOINT_API void keep_copy(std::shared_ptr<const void> original, std::shared_ptr<void> copy);
@@ -46,8 +45,8 @@ ADJOINT_API bool cloning();
 
 }  // namespace detail
 
-/// What all copies of a module share beside its registry, as a Sequential its layers. Clones have their own, which
-/// holds copies of the T's modules. T is default-constructible.
+/// State that all copies of a module share besides its registry, such as a Sequential's layers. Clones have their own,
+/// with copies of the T's modules. T is default-constructible.
 template <class T>
 class Shared {
  public:
@@ -66,7 +65,7 @@ class Shared {
     if (original == nullptr) return nullptr;
     if (std::shared_ptr<void> found = detail::find_copy(original.get())) return std::static_pointer_cast<T>(found);
     auto made = std::make_shared<T>();
-    detail::keep_copy(original, made);  // before it is filled, for it may hold a handle on itself
+    detail::keep_copy(original, made);  // before it is filled, because it may hold a handle on itself
     *made = T(*original);
     return made;
   }
@@ -74,12 +73,12 @@ class Shared {
   std::shared_ptr<T> value_;
 };
 
-/// A module like `module`, with copies of all parameters and buffers below it, of their values, dtypes and devices,
-/// that require gradients where they do; with its mode, its hooks and its reparametrisations. Gradients and the hooks
-/// of tensors are not copied. Functions (hooks, and layers of a Sequential) are copied as C++ copies them: the modules
-/// that they hold by value are cloned, what they refer to is not. What is not registered below the module is shared
-/// with the clone. Throws Error for a class that keeps a registered tensor as a Tensor, which would be the original's:
-/// its members are to be nn::Parameter; and for one whose copy constructor does not copy Module.
+/// A module like `module`, with copies of all parameters and buffers below it: of their values, dtypes and devices,
+/// requiring gradients as they do; with its mode, its hooks and its reparametrisations. Gradients and the hooks of
+/// tensors are not copied. Functions (hooks, and layers of a Sequential) are copied as in C++: modules that they hold
+/// by value are cloned, and objects that they refer to are not. Objects that are not registered below the module are
+/// shared with the clone. Throws Error for a class that keeps a registered tensor as a Tensor, which would be the
+/// original's (use nn::Parameter members), and for one whose copy constructor does not copy Module.
 template <std::derived_from<Module> M>
 requires std::copy_constructible<M> detail::RegisteredType<M> clone(const M& module) {
   using Type = detail::RegisteredType<M>;

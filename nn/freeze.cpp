@@ -30,7 +30,7 @@ void Frozen::unfreeze() {
   for (Parameter& parameter : parameters_) {
     parameter.forms.reset();
     Storage& storage = storage_of(parameter.tensor);
-    if (storage.shared_forms().use_count() == 1) storage.set_forms(nullptr);  // no other Frozen has it
+    if (storage.shared_forms().use_count() == 1) storage.set_forms(nullptr);  // no other Frozen holds it
   }
   parameters_.clear();
 }
@@ -47,7 +47,7 @@ Frozen freeze(const Module& module) {
                   path.empty() ? below.type() : "'" + path + "'");
   }
   Frozen frozen;
-  std::unordered_set<const Storage*> seen;  // views of one storage are frozen once
+  std::unordered_set<const Storage*> seen;  // a storage with several views is frozen once
   for (const Tensor& parameter : module.parameters()) {
     if (!seen.insert(&storage_of(parameter)).second) continue;
     const auto& there = storage_of(parameter).shared_forms();

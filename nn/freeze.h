@@ -1,4 +1,5 @@
-// freeze: weights that will not change, so that convolutions put them into their kernels' order once, not in each call.
+// freeze: promises that weights will not change, so that convolutions pack them into their kernels' order once, not in
+// each call.
 //
 //   net.eval();
 //   nn::Frozen frozen = nn::freeze(net);
@@ -21,7 +22,7 @@ namespace adjoint::nn {
 
 class Module;
 
-/// Keeps parameters frozen while it lives. Of several that share a parameter, each keeps it so.
+/// Keeps parameters frozen while it lives. If several share a parameter, each keeps it frozen.
 class ADJOINT_API Frozen {
  public:
   Frozen() = default;
@@ -29,16 +30,15 @@ class ADJOINT_API Frozen {
   Frozen& operator=(Frozen&& other) noexcept;
   ~Frozen();
 
-  /// The parameters can be written again, and what was kept of them is released. Not while another thread computes with
-  /// them.
+  /// Makes the parameters writable again, and releases their packed forms. Not while another thread computes with them.
   void unfreeze();
-  /// Bytes of what is kept now, on whichever devices.
+  /// Bytes of the forms kept now, on all devices.
   std::size_t kept_bytes() const;
 
  private:
   struct Parameter {
     Tensor tensor;
-    std::shared_ptr<adjoint::detail::KeptForms> forms;  // which its storage holds too
+    std::shared_ptr<adjoint::detail::KeptForms> forms;  // shared with its storage
   };
   friend ADJOINT_API Frozen freeze(const Module& module);
 
@@ -47,16 +47,16 @@ class ADJOINT_API Frozen {
 
 /// Freezes the elements of every parameter of `module`. Results keep their bits. A convolution or transposed
 /// convolution whose kernel packs its filter, or copies it into another order, then does so in the first call of its
-/// shapes on a stream, and keeps what it made: up to eight such forms of a filter, each about as large as the filter,
-/// in float32 up to twice; in later calls of other shapes it packs as ever. Calls that a CUDA graph captures pack as
-/// ever too, and so do filters that are made anew in each call: by casts (autocast.h) and reparametrisations
-/// (reparametrize.h), and those of half precision on the CPU.
+/// shapes on a stream, and keeps the packed form: up to eight forms of a filter, each about as large as the filter, or
+/// twice as large in float32; later calls of other shapes pack as usual. Calls that a CUDA graph captures also pack as
+/// usual, and so do filters that each call recomputes: by casts (autocast.h) and reparametrisations (reparametrize.h),
+/// and those of half precision on the CPU.
 ///
-/// While it lasts, whatever writes to a parameter through a tensor throws Error, optimisers and load_state_dict among
-/// it, and so does Module::to. What writes through a pointer that was taken before is not seen: results are those of
-/// the elements before. A clone() is not frozen. A parameter that is assigned is not frozen either.
+/// Meanwhile every write to a parameter through a tensor throws Error, also in optimisers and load_state_dict, and so
+/// does Module::to. Writes through a pointer from before go unnoticed, and results use the old elements. A clone() is
+/// not frozen, nor is a newly assigned parameter.
 ///
-/// Throws Error where `module`, or one below it, is in training mode.
+/// Throws Error if `module`, or one below it, is in training mode.
 [[nodiscard]] ADJOINT_API Frozen freeze(const Module& module);
 
 }  // namespace adjoint::nn

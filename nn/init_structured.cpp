@@ -1,4 +1,4 @@
-// Initialisers that compute more than one distribution: made on the CPU in float64 and copied.
+// Initialisers beyond a single distribution: computed on the CPU in float64 and copied.
 #include <adjoint/nn/init.h>
 
 #include <adjoint/core/check.h>
@@ -76,7 +76,7 @@ void trunc_normal_(Tensor tensor, double mean, double standard_deviation, double
       "trunc_normal_: the standard deviation must be positive, and a below b; got mean {}, standard deviation "
       "{}, a {}, b {}",
       mean, standard_deviation, a, b);
-  // Uniform between the distribution function's values at the ends, turned into a normal one by bisection.
+  // A uniform number between the distribution function's values at the ends, mapped to a normal one by bisection.
   const auto below = [&](double x) { return 0.5 * std::erfc((mean - x) / standard_deviation / std::sqrt(2.0)); };
   const double from = below(a), to = below(b);
   ADJOINT_CHECK(from < to,
@@ -111,7 +111,7 @@ void orthogonal_(Tensor tensor, double gain) {
   std::vector<double> values(static_cast<std::size_t>(tensor.numel()));
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < columns; ++j) {
-      // R's diagonal positive makes the distribution uniform.
+      // Making R's diagonal positive makes the distribution uniform.
       const std::int64_t k = rows < columns ? i : j;
       const double sign = qr.matrixQR()(k, k) < 0.0 ? -gain : gain;
       values[static_cast<std::size_t>(i * columns + j)] = sign * (rows < columns ? q(j, i) : q(i, j));
@@ -142,7 +142,8 @@ void sparse_(Tensor tensor, double sparsity, double standard_deviation) {
 
 namespace {
 
-// The tensor is `drawn`'s elements, each repeated along axes that `shape`, of drawn's shape and ones, is expanded to.
+// Fills the tensor with repeated elements of a smaller one: `init` draws a tensor of shape `drawn`, which is reshaped
+// to `with_ones`, expanded to `repeated`, and reshaped to the tensor's shape.
 void fill_repeated(Tensor tensor, const Initialiser& init, const Shape& drawn, const Shape& with_ones,
                    const Shape& repeated) {
   const PauseTape pause;

@@ -5,7 +5,8 @@
 
 namespace adjoint::nn::detail {
 
-/// What {} could be as well as a number: a deleted constructor that takes it keeps LeakyReLU({}) from meaning 0.
+/// A type that {} could also initialise besides a number: a deleted constructor that takes it keeps LeakyReLU({}) from
+/// meaning 0.
 enum class NoNumber : std::uint8_t {};
 
 }  // namespace adjoint::nn::detail

@@ -1,4 +1,4 @@
-// LoadOptions::rename, applied. Internal.
+// Applies LoadOptions::rename. Internal.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace adjoint::nn {
 
 class Renames {
  public:
-  /// Throws Error, naming `op`, for a pattern that is no regular expression. `op` must outlive the object.
+  /// Throws Error, naming `op`, for an invalid regular expression. `op` must outlive the object.
   Renames(const char* op, const std::vector<std::pair<std::string, std::string>>& patterns);
   /// Throws Error for a name that is too long to be searched.
   std::string operator()(const std::string& name) const;

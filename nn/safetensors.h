@@ -2,9 +2,9 @@
 //
 // The file: the header's length (8 bytes, little-endian), a JSON header {"name": {"dtype", "shape", "data_offsets"}},
 // padded with spaces to a multiple of 8, and the elements, contiguous and little-endian. Specification:
-// https://github.com/huggingface/safetensors. Dtypes that are a tensor's own: F16, BF16, F32, F64, I32, I64, U8, BOOL.
+// https://github.com/huggingface/safetensors. Dtypes that Adjoint also has: F16, BF16, F32, F64, I32, I64, U8, BOOL.
 // Converted on request, every value exactly: I8, I16 and U16 to int32; U32 and U64 to int64; F8_E4M3, F8_E5M2 and
-// F8_E8M0 to float32. The others of the format, C64, F4, F6_E2M3 and F6_E3M2, are passed over.
+// F8_E8M0 to float32. The format's other dtypes, C64, F4, F6_E2M3 and F6_E3M2, are skipped.
 #pragma once
 
 #include <adjoint/core/named_tensors.h>
@@ -18,39 +18,39 @@
 
 namespace adjoint::nn {
 
-/// Text by key, which the format keeps beside the tensors.
+/// Text by key, which the format stores beside the tensors.
 using Metadata = std::map<std::string, std::string>;
 
 struct SafetensorsOptions {
-  /// Tensors of the dtypes above that are no tensor's own are converted; else they are passed over.
+  /// Converts tensors of the convertible dtypes above; otherwise they are skipped.
   bool convert_dtype = false;
 };
 
 struct Safetensors {
   NamedTensors tensors;  // on the CPU, in the order of the file
   Metadata metadata;
-  std::vector<std::pair<std::string, std::string>> skipped;  // names and dtypes of what was passed over
+  std::vector<std::pair<std::string, std::string>> skipped;  // names and dtypes of skipped tensors
 };
 
-/// Writes the file whole or not at all: a temporary file in the same folder, flushed to the disk, takes its place.
-/// Throws Error for undefined tensors, names that are given twice, empty, `__metadata__` or no UTF-8, and where writing
-/// fails, OutOfMemoryError; an older file is then still there.
+/// Writes the file completely or not at all: a temporary file in the same folder, flushed to the disk, replaces it.
+/// Throws Error for undefined tensors, names that are repeated, empty, `__metadata__` or not UTF-8, and if writing
+/// fails; throws OutOfMemoryError. An older file is then still there.
 ADJOINT_API void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
                                   const Metadata& metadata = {});
 /// A module's state_dict().
 ADJOINT_API void save_safetensors(const std::filesystem::path& path, const Module& module,
                                   const Metadata& metadata = {});
 
-// A path that ends in ".json" is the index of a model in several files (model.safetensors.index.json): all of them,
-// which lie beside it, are read as if they were one. They must hold what the index says and nothing else.
+// A path that ends in ".json" is the index of a model in several files (model.safetensors.index.json): all of them, in
+// the same folder, are read as if they were one. They must hold exactly the tensors of the index.
 
-/// Reads a file. Throws Error for one that breaks the format in any way, that holds more than 8 axes, or more than a
+/// Reads a file. Throws Error for one that violates the format in any way, that holds more than 8 axes, or more than a
 /// million tensors or entries of metadata, and for a U64 above 2^63 - 1 that is to be converted; OutOfMemoryError.
 ADJOINT_API Safetensors load_safetensors(const std::filesystem::path& path, const SafetensorsOptions& options = {});
-/// Reads a file into a module, on whichever device it is, and returns the metadata. Names, shapes and dtypes must be
-/// the module's, as far as the options ask (load_state_dict; .rename takes PyTorch's names to the module's): throws one
-/// Error that lists those that are not, and the module is as it was. `report`, where it is not null, receives the names
-/// that were passed over.
+/// Reads a file into a module, on the module's device, and returns the metadata. As far as the options require, names,
+/// shapes and dtypes must be the module's (load_state_dict; .rename maps PyTorch's names to the module's): otherwise
+/// throws one Error that lists the mismatches, and the module is unchanged. `report`, if not null, receives the names
+/// that were skipped.
 ADJOINT_API Metadata load_safetensors(const std::filesystem::path& path, Module& module,
                                       const LoadOptions& options = {}, LoadReport* report = nullptr);
 

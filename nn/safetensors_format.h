@@ -1,4 +1,4 @@
-// What stands in a safetensors file: its dtypes, and its header, read and written. Internal.
+// The contents of a safetensors file: its dtypes, and its header, read and written. Internal.
 #pragma once
 
 #include <adjoint/core/dtype.h>
@@ -22,18 +22,18 @@ inline constexpr std::size_t kMaxEntries = 1'000'000;
 struct Format {
   std::string_view name;
   std::uint64_t bits;
-  std::optional<DType> own = {};      // the dtype with these very elements
-  std::optional<DType> widened = {};  // one that holds each of its values
+  std::optional<DType> own = {};      // the dtype with exactly these elements
+  std::optional<DType> widened = {};  // a dtype that holds each of its values
 };
 
 /// Null for a name or dtype that the format does not have.
 const Format* find_format(std::string_view name);
 const Format* find_format(DType dtype);
-/// Every name, as a list to read.
+/// All names, as a readable list.
 std::string format_names();
 
-/// `count` contiguous elements of format.widened from as many of the format's own. Returns a value that does not fit,
-/// where there is one.
+/// Converts `count` contiguous elements of the format to format.widened. Returns a value that does not fit, if there is
+/// one.
 std::optional<std::uint64_t> widen(const Format& format, const void* source, std::int64_t count, void* result);
 
 struct Entry {
@@ -48,12 +48,12 @@ struct Header {
   Metadata metadata;
 };
 
-/// Parses a header of `length` bytes, which `file` holds next, as it is read; no header is in memory as a whole. Throws
-/// Error, of which `where` is the beginning, for one that breaks the format or does not cover `data_bytes` of data
-/// once.
+/// Parses a header of `length` bytes, which are the next bytes of `file`, while reading; the header is never in memory
+/// as a whole. Throws Error, beginning with `where`, for one that violates the format or does not cover `data_bytes` of
+/// data exactly once.
 Header parse_header(const std::string& where, InputFile& file, std::uint64_t length, std::uint64_t data_bytes);
 
-/// The header of tensors and metadata, unpadded. Throws Error where a text is not UTF-8.
+/// The header of tensors and metadata, unpadded. Throws Error if a text is not UTF-8.
 std::string write_header(const Header& header);
 
 }  // namespace adjoint::nn::safetensors

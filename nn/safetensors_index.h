@@ -1,4 +1,4 @@
-// Which files the tensors of a model stand in that was saved in several: model.safetensors.index.json. Internal.
+// Maps the tensors of a model that was saved in several files to those files: model.safetensors.index.json. Internal.
 #pragma once
 
 #include <filesystem>
@@ -8,11 +8,11 @@
 
 namespace adjoint::nn::safetensors {
 
-/// The names of the tensors of each file, which lies beside the index.
+/// The names of the tensors in each file, which lies beside the index.
 using Index = std::map<std::string, std::set<std::string>>;
 
 /// Reads {"metadata": {...}, "weight_map": {"<tensor>": "<file>", ...}}. Throws Error, beginning with load_safetensors
-/// and the path, for anything else and for a file that is no name.
+/// and the path, for anything else and for an invalid file name.
 Index read_index(const std::filesystem::path& path);
 
 }  // namespace adjoint::nn::safetensors

@@ -10,7 +10,7 @@
 namespace adjoint::nn {
 namespace {
 
-// Inputs from the first to the last that one output reads; of the transposed, outputs that one input reaches.
+// The inputs from the first to the last that one output reads; for the transposed, the outputs that one input reaches.
 template <class Options>
 std::int64_t span(const Options& o) {
   return o.dilation * (o.kernel_size - 1) + 1;
@@ -30,15 +30,16 @@ Tensor nothing(const Tensor& window, std::int64_t channels) {
   return Tensor::empty(shape, place_of(window));
 }
 
-// The place behind the last output of a sequence that ends after `inputs`, counted from where input 0 reaches first.
+// The place after the last output of a sequence that ends after `inputs`, relative to the first place that input 0
+// reaches.
 std::int64_t end_after(const ConvTranspose1dOptions& o, std::int64_t inputs) {
   return (inputs - 1) * o.stride + span(o) - o.padding + o.output_padding;
 }
 
-// How far in front of `n stride` the outputs end that are known after n inputs.
+// The distance before `n stride` at which the known outputs end after n inputs.
 std::int64_t withheld(const ConvTranspose1dOptions& o) { return std::max<std::int64_t>(0, -end_after(o, 0)); }
 
-// What stands around a sequence must not depend on its end.
+// The values around a sequence must not depend on its end.
 template <class Layer>
 const Layer& streamable(const char* op, const Layer& layer) {
   ADJOINT_CHECK(layer.options().padding >= 0 && layer.options().padding_mode == PadMode::kConstant,
@@ -69,7 +70,7 @@ Tensor StreamState::append(const char* op, const Tensor& chunk, const Tensor& we
 
 void StreamState::advance(std::int64_t outputs, const Tensor& window, std::int64_t from) {
   const std::int64_t end = first_ + window.size(-1), begin = std::clamp(from, first_, end);
-  // A copy: the chunk is the caller's, who may overwrite it.
+  // A copy, because the chunk belongs to the caller, who may overwrite it.
   Tensor kept = Tensor::empty(with_length(window.shape(), end - begin), place_of(window));
   copy_into(window.narrow(-1, begin - first_, end - begin), kept);
   kept_ = kept;
@@ -136,7 +137,7 @@ Tensor StreamingConvTranspose1d::operator()(const Tensor& chunk) {
   const Tensor inputs = window(chunk);
   const std::int64_t seen = state_.first() + inputs.size(-1), held = withheld(o);
   const Tensor out = outputs_until(seen * o.stride - held, inputs);
-  // The next outputs begin at seen stride - held. Kept are the inputs that reach it, and one that begins in front of
+  // The next outputs begin at seen stride - held. The kept inputs are those that reach it, and one that begins before
   // it.
   const std::int64_t kept = std::max<std::int64_t>(1, (held + std::max(span(o), o.stride) - 1) / o.stride);
   state_.advance(out.size(-1), inputs, seen - kept);
@@ -157,7 +158,7 @@ Tensor StreamingConvTranspose1d::outputs_until(std::int64_t end, const Tensor& w
   const Tensor weight = layer_.weight, bias = layer_.bias;
   const std::int64_t begin = o.padding + state_.made(), length = end - begin;
   if (length <= 0) return nothing(window, weight.size(1) * o.groups);
-  const std::int64_t origin = state_.first() * o.stride;  // the place that the window reaches first
+  const std::int64_t origin = state_.first() * o.stride;  // the first place that the window reaches
   const std::int64_t reached = origin + (window.size(-1) - 1) * o.stride + span(o);
   const Tensor whole = conv_transpose1d(window, weight, bias,
                                         {.stride = o.stride,

@@ -1,4 +1,4 @@
-// What to know of a transposed convolution's geometry before making one; one spatial axis at a time.
+// Helpers for choosing a transposed convolution's geometry; one spatial axis at a time.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -8,23 +8,23 @@
 
 namespace adjoint::nn {
 
-/// How many taps add up at each output phase: element p counts the taps k with dilation k mod stride = p. Where they
-/// differ, as for a kernel that is not a multiple of its stride, results show a checkerboard (Odena, Dumoulin, Olah:
-/// "Deconvolution and checkerboard artifacts", 2016). Throws Error for arguments below 1.
+/// The number of taps that add up at each output phase: element p counts the taps k with dilation k mod stride = p. If
+/// they differ, as for a kernel that is not a multiple of its stride, results show a checkerboard (Odena, Dumoulin,
+/// Olah: "Deconvolution and checkerboard artifacts", 2016). Throws Error for arguments below 1.
 ADJOINT_API std::vector<std::int64_t> overlap_map(std::int64_t kernel_size, std::int64_t stride,
                                                   std::int64_t dilation = 1);
 
-/// While on, a ConvTranspose that is made with a kernel whose taps add up unevenly says so in one line on standard
-/// error. Off at first: the library prints nothing that nobody asked for.
+/// While on, constructing a ConvTranspose with a kernel whose taps add up unevenly gives a warning (core/warning.h).
+/// Off by default, because published networks have such kernels.
 ADJOINT_API void set_checkerboard_warning(bool on);
 ADJOINT_API bool checkerboard_warning();
 
 struct TransposedPaddings {
   std::int64_t padding = 0, output_padding = 0;
 };
-/// The paddings, with the least output_padding, by which a transposed convolution makes `out` of `in` elements: (in -
+/// The paddings, with the least output_padding, for which a transposed convolution maps `in` to `out` elements: (in -
 /// 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1 = out. Throws Error for arguments below 1
-/// and where there are none: `out` beyond what no padding and the largest output_padding give.
+/// and if there are none: `out` exceeds the result with no padding and the largest output_padding.
 ADJOINT_API TransposedPaddings solve_transposed_size(std::int64_t in, std::int64_t out, std::int64_t kernel_size,
                                                      std::int64_t stride, std::int64_t dilation = 1);
 

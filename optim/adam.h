@@ -37,7 +37,7 @@ struct AdamWOptions {
   bool master_weights = true;
 
   static constexpr const char* kName = "AdamW";
-  /// As Adam's.
+  /// Throws Error as AdamOptions::check() does.
   ADJOINT_API void check() const;
   ADJOINT_API std::vector<std::string> state_names() const;
 };

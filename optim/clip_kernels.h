@@ -1,4 +1,4 @@
-// What clipping does to gradients, by device. Internal to optim.
+// The kernels of clipping, by device. Internal to optim.
 #pragma once
 
 #include <adjoint/core/dtype.h>
@@ -16,7 +16,7 @@ struct Piece {
   DType dtype;
 };
 
-/// One gradient's way back from a loss that was multiplied by *scale (float32) is a product with this.
+/// The factor that undoes the multiplication of the loss by *scale (float32).
 ADJOINT_HD inline double inverse(const float* scale) { return static_cast<float>(1.0 / static_cast<double>(*scale)); }
 template <class T>
 ADJOINT_HD bool is_finite(T value) {
@@ -26,8 +26,8 @@ ADJOINT_HD bool is_finite(T value) {
 /// The p-norm of many numbers: combine() of their element()s, then finish().
 struct Norm {
   double p;
-  const float* scale = nullptr;  // the norm is that of the numbers divided by it
-  float* found_inf = nullptr;    // becomes 1 where a number is not finite
+  const float* scale = nullptr;  // the norm is that of the numbers divided by this scale
+  float* found_inf = nullptr;    // set to 1 if a number is not finite
 
   ADJOINT_HD bool is_max() const { return p > 1.7976931348623157e308; }
   ADJOINT_HD double element(double value) const {
@@ -45,13 +45,13 @@ struct Norm {
   }
 };
 
-/// The factor that clips a norm; NaN where the norm is.
+/// The factor that clips a norm; NaN if the norm is NaN.
 ADJOINT_HD inline double clip_factor(double norm, double max_norm) {
   const double factor = max_norm / (norm + 1e-6);
   return factor > 1.0 ? 1.0 : factor;
 }
 
-/// After a step of a GradScaler: PyTorch's rule, in its arithmetic.
+/// PyTorch's rule for the scale after a GradScaler's step, in PyTorch's arithmetic.
 struct ScaleRule {
   double growth_factor, backoff_factor;
   std::int64_t growth_interval;
@@ -68,15 +68,16 @@ struct ScaleRule {
   }
 };
 
-// `pieces` lie on one device; CUDA's is given by its index. `norm` is a float64 scalar on that device.
+// `pieces` are on one device, which CUDA's functions take as an index. `norm` is a float64 scalar on that device.
 
 namespace cpu {
-/// The pieces are only read.
+/// Only reads the pieces.
 void norm(const std::vector<Piece>& pieces, const Norm& rule, double* norm);
 /// data *= clip_factor(norm, max_norm).
 void scale(const std::vector<Piece>& pieces, const double* norm, double max_norm);
 void clamp(const std::vector<Piece>& pieces, double bound);
-/// data *= inverse(scale); found_inf = 1 where an element was not finite, and else stays. Both are float32 scalars.
+/// data *= inverse(scale); sets found_inf to 1 if an element was not finite, and leaves it otherwise. Both are float32
+/// scalars.
 void unscale(const std::vector<Piece>& pieces, const float* scale, float* found_inf);
 inline void update_scale(const ScaleRule& rule, float* scale, std::int64_t* growth_tracker, const float* found_inf) {
   rule(scale, growth_tracker, *found_inf);

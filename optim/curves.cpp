@@ -1,4 +1,4 @@
-// The curves of schedule.h: what each takes, and its formula.
+// The curves of schedule.h: the checks of their options, and their formulas.
 #include <adjoint/optim/schedule.h>
 
 #include <adjoint/core/check.h>
@@ -106,7 +106,7 @@ double CosineAnnealingWarmRestartsOptions::lr(double base_lr, std::int64_t t) co
   if (T_mult == 1) t %= period;
   while (t >= period) {
     t -= period;
-    // A period beyond every count of steps is as good as the right one.
+    // A period beyond every count of steps is equivalent to the exact one.
     const bool fits = period <= std::numeric_limits<std::int64_t>::max() / T_mult;
     period = fits ? period * T_mult : std::numeric_limits<std::int64_t>::max();
   }
@@ -127,8 +127,8 @@ void OneCycleLROptions::check() const {
 
 namespace {
 
-// The quantity that is `start` at first, `peak` after pct_start of the steps, and `end` at last, as PyTorch places the
-// ends of the phases.
+// A quantity that is `start` at first, `peak` after pct_start of the steps, and `end` at last, with the phases' ends
+// where PyTorch places them.
 double one_cycle(const OneCycleLROptions& o, std::int64_t t, double start, double peak, double end) {
   ADJOINT_CHECK(t <= o.total_steps, "OneCycleLR: there must be at most total_steps = {} steps; got step {}",
                 o.total_steps, t);
@@ -185,7 +185,7 @@ void SequentialLROptions::check() const {
 
 namespace {
 
-// f(the curve of step t, the steps since it began).
+// f(the curve at step t, the steps since that curve began).
 template <class F>
 auto in_sequence(const SequentialLROptions& o, std::int64_t t, const F& f) {
   const auto next = std::upper_bound(o.milestones.begin(), o.milestones.end(), t);

@@ -19,7 +19,7 @@ std::vector<GateTensors> measure(const std::string& op, const std::vector<Tensor
                                  const std::optional<double>& max_norm) {
   ADJOINT_CHECK(!max_norm || *max_norm >= 0.0, "{}: max_norm must not be negative; got {}", op, max_norm.value_or(0.0));
   std::vector<GateTensors> gates;
-  std::vector<std::vector<Tensor>> gradients;  // (gates)
+  std::vector<std::vector<Tensor>> gradients;  // one per gate
   for (const Tensor& parameter : parameters) {
     if (!parameter.grad().defined()) continue;
     const Device device = parameter.grad().device();

@@ -68,7 +68,7 @@ Tensor GradScaler::scale(const Tensor& loss) {
   }
   const bool half = loss.dtype() == kFloat16 || loss.dtype() == kBFloat16;
   const Tensor wide = half ? loss.to(kFloat32) : loss;
-  // A copy, for the tape keeps it, and update() writes to the scale.
+  // A copy, because the tape keeps it and update() writes to the scale.
   const Tensor factor = [&] {
     const PauseTape pause;
     return scale_.clone().to(wide.dtype()).to(loss.device());
@@ -76,7 +76,7 @@ Tensor GradScaler::scale(const Tensor& loss) {
   return wide * factor;
 }
 
-// Of the optimiser's parameters with gradients, which are unscaled.
+// Unscales the gradients of the optimiser's parameters.
 GradScaler::State GradScaler::unscaled(const char* op, const Optimizer& optimizer) const {
   std::vector<std::pair<Device, std::vector<Tensor>>> by_device;
   for (const Tensor& parameter : optimizer.parameters()) {
@@ -87,7 +87,7 @@ GradScaler::State GradScaler::unscaled(const char* op, const Optimizer& optimize
     if (found == by_device.end()) found = by_device.insert(found, {device, {}});
     found->second.push_back(parameter);
   }
-  // Whatever can fail is done before anything changes.
+  // Does everything that can fail before anything changes.
   struct Work {
     Device device;
     Gradients gradients;
@@ -125,7 +125,7 @@ void GradScaler::unscale_(const Optimizer& optimizer) {
   note_unscaled("GradScaler::unscale_", optimizer);
 }
 
-// Nothing is allocated once the gradients have changed.
+// Allocates nothing after the gradients have changed.
 GradScaler::State& GradScaler::note_unscaled(const char* op, const Optimizer& optimizer) {
   std::unordered_map<const Optimizer*, State> noted{{&optimizer, {}}};
   states_.reserve(states_.size() + 1);
@@ -136,7 +136,7 @@ GradScaler::State& GradScaler::note_unscaled(const char* op, const Optimizer& op
 
 namespace {
 
-// Whether a gradient on any device was infinite, on this one.
+// Combines the flags of all devices, on this one.
 Tensor combined(const std::vector<Tensor>& found_inf, Device device) {
   Tensor sum;
   for (const Tensor& own : found_inf) {
@@ -148,7 +148,8 @@ Tensor combined(const std::vector<Tensor>& found_inf, Device device) {
 
 }  // namespace
 
-// The optimiser's kernels read scale, flag and norm. What they flagged before is given where it was unscaled.
+// The optimiser's kernels read scale, flag and norm. If gradients were already unscaled, the flags from then are passed
+// on.
 GradScaler::State GradScaler::step_fused(Optimizer& optimizer, const StepOptions& options, const State* unscaled,
                                          Tensor& norm) const {
   std::vector<GateTensors> gates =

@@ -1,4 +1,4 @@
-// The gradients of parameters, to be changed in place. Internal to optim.
+// The gradients of parameters, for changes in place. Internal to optim.
 #pragma once
 
 #include <adjoint/core/check.h>
@@ -13,9 +13,9 @@
 
 namespace adjoint::optim {
 
-// The gradients that there are, as contiguous pieces of one device. What other tensors may share, a recorded gradient
-// or one that stands in two places, is not written to: a copy takes its place. Those of other strides are worked on as
-// copies, which go back at the end.
+// The existing gradients, as contiguous pieces of one device. Gradients that other tensors may share (recorded ones, or
+// ones in two places) are not written to: a copy takes their place. Gradients with other strides are changed as copies,
+// which are written back at the end.
 class Gradients {
  public:
   Gradients(const char* op, const std::vector<Tensor>& parameters) {
@@ -43,7 +43,7 @@ class Gradients {
   Device device() const { return device_; }
   const std::vector<Piece>& pieces() const { return pieces_; }
 
-  // write(pieces) is let loose on the elements. Allocates nothing, so that all are written or none.
+  // Calls write(pieces) on the elements. Allocates nothing, so either all are written or none.
   template <class Write>
   void rewrite(const Write& write) {
     if (device_.is_cpu()) adjoint::detail::prepare_threads();

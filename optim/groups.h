@@ -19,14 +19,14 @@
 
 namespace adjoint::optim {
 
-/// Which parameters belong to a group.
+/// Selects the parameters of a group.
 class ADJOINT_API Selector {
  public:
-  /// Those whose whole name matches a pattern as file names match a shell's (POSIX fnmatch): * is any characters, dots
-  /// too, ? is one, [ab] one of those.
+  /// Parameters whose whole name matches a pattern in the way of a shell's file names (POSIX fnmatch): * is any
+  /// characters, including dots, ? is one character, [ab] one of these.
   Selector(const std::string& pattern);                              // NOLINT(google-explicit-constructor)
   Selector(const char* pattern) : Selector(std::string(pattern)) {}  // NOLINT(google-explicit-constructor)
-  /// Those for which `selects` is true. `description` stands in errors.
+  /// Parameters for which `selects` is true. `description` appears in errors.
   Selector(std::string description, std::function<bool(const std::string& name, const Tensor& parameter)> selects);
 
   bool operator()(const std::string& name, const Tensor& parameter) const { return selects_(name, parameter); }
@@ -37,7 +37,7 @@ class ADJOINT_API Selector {
   std::function<bool(const std::string&, const Tensor&)> selects_;
 };
 
-/// These tensors themselves.
+/// Exactly these tensors.
 ADJOINT_API Selector any_of(std::string description, const std::vector<Tensor>& parameters);
 
 /// The parameters of every M below `net`: of_type<nn::BatchNorm2d>(net).
@@ -52,7 +52,7 @@ Selector of_type(const Net& net) {
   return any_of(type, parameters);
 }
 
-/// A group that is selected: a ParamGroup, but for how its parameters are told.
+/// A selected group: a ParamGroup with a selector in place of its parameters.
 template <class Options>
 struct GroupBy {
   Selector select;
@@ -60,13 +60,13 @@ struct GroupBy {
   bool frozen = false;
 };
 
-/// The tensors of each selector, in their order, and at last the rest. Throws Error for a parameter in two groups,
-/// which it names, and for a selector that selects none.
+/// The tensors of each selector, in order, and then the rest. Throws Error for a parameter in two groups, which it
+/// names, and for a selector that selects nothing.
 ADJOINT_API std::vector<std::vector<Tensor>> select_parameters(const NamedTensors& parameters,
                                                                const std::vector<Selector>& selectors);
 
-/// A group for each of `groups`, and at last one of all other parameters, which has the optimiser's own options (it may
-/// be empty). Throws Error as select_parameters does.
+/// A group for each of `groups`, and a last one with all other parameters, which has the optimiser's own options (it
+/// may be empty). Throws Error as select_parameters does.
 template <class Options>
 std::vector<ParamGroup<Options>> group_by(const NamedTensors& parameters, const std::vector<GroupBy<Options>>& groups) {
   std::vector<Selector> selectors;

@@ -9,7 +9,7 @@ namespace adjoint::optim {
 
 struct LionOptions {
   double lr = 1e-4;
-  /// Shares of the average: in the step's direction, and in the average that follows.
+  /// The average's shares in the step's direction, and in the next average.
   std::array<double, 2> betas = {0.9, 0.99};
   /// p shrinks by lr * weight_decay * p, apart from the gradient.
   double weight_decay = 0.0;

@@ -29,9 +29,9 @@ struct RMSpropOptions {
 extern template class ADJOINT_API OptimizerOf<RMSpropOptions>;
 
 /// PyTorch's RMSprop (Tieleman, Hinton: "Neural networks for machine learning", lecture 6.5, 2012; centred: Graves,
-/// "Generating sequences with recurrent neural networks", 2013): g = gradient + weight_decay * p;
-/// d = g / (sqrt(square_avg [- grad_avg^2]) + eps); b = momentum * b + d; p -= lr * b.
-/// State: "square_avg", with centered "grad_avg", and "momentum_buffer", where momentum is not 0.
+/// "Generating sequences with recurrent neural networks", 2013): g = gradient + weight_decay * p; d = g /
+/// (sqrt(square_avg [- grad_avg^2]) + eps); b = momentum * b + d; p -= lr * b. State: "square_avg", with centered
+/// "grad_avg", and "momentum_buffer" if momentum is not 0.
 class ADJOINT_API RMSprop : public OptimizerOf<RMSpropOptions> {
  public:
   using OptimizerOf::OptimizerOf;

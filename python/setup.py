@@ -1,4 +1,5 @@
-"""Puts the shared library into the wheel: the one that ADJOINT_LIBRARY names, else one that CMake builds of this tree."""
+"""Puts the shared library into the wheel: the one that ADJOINT_LIBRARY names, else one that CMake builds from this
+tree."""
 
 import os
 import pathlib
@@ -47,7 +48,7 @@ class BuildPy(build_py):
 
 class BdistWheel(bdist_wheel):
     def get_tag(self):
-        return "py3", "none", super().get_tag()[2]  # ctypes suits any Python; the library is this machine's
+        return "py3", "none", super().get_tag()[2]  # ctypes works with any Python; the library is for this machine
 
 
 class BinaryDistribution(Distribution):

@@ -1,4 +1,4 @@
-// Device memory from CUDA's stream-ordered pools, one pool of ours a device.
+// Device memory from CUDA's stream-ordered pools, one private pool per device.
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/cuda/backend.h>
@@ -15,7 +15,7 @@
 namespace adjoint::cuda {
 namespace {
 
-// Never destroyed: CUDA goes at exit, before or after our statics, and takes its pools along.
+// Never destroyed: at exit CUDA ends before or after static destructors, and takes its pools along.
 class Pool {
  public:
   explicit Pool(int device) : device_(device) {
@@ -27,7 +27,7 @@ class Pool {
     properties.allocType = cudaMemAllocationTypePinned;
     properties.location = {cudaMemLocationTypeDevice, device};
     ADJOINT_CUDA(cudaMemPoolCreate(&pool_, &properties));
-    // Memory once taken from the driver is kept for the next tensor.
+    // Memory from the driver is kept for the next tensor.
     std::uint64_t threshold = UINT64_MAX;
     ADJOINT_CUDA(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &threshold));
   }
@@ -37,9 +37,9 @@ class Pool {
     cudaError_t status = cudaMallocFromPoolAsync(&data, nbytes, pool_, stream);
     if (status == cudaErrorMemoryAllocation && adjoint::detail::StepCapture::current() == nullptr) {
       cudaGetLastError();
-      // What other streams have freed, and holes too small for this request, go back to the driver first.
+      // Memory that other streams have freed, and holes too small for this request, are returned to the driver first.
       release_spare_workspaces();
-      trim();  // which waits for the device, as a thread that captures a step must not
+      trim();  // waits for the device, which a thread that captures a step must not do
       status = cudaMallocFromPoolAsync(&data, nbytes, pool_, stream);
     }
     if (status == cudaErrorMemoryAllocation) {
@@ -61,7 +61,7 @@ class Pool {
     ADJOINT_CUDA(cudaMemPoolTrimTo(pool_, 0));
   }
 
-  // Lets `peer` read and write this pool's memory directly where the hardware can.
+  // Lets `peer` read and write this pool's memory directly, if the hardware can.
   void allow(int peer) {
     const std::lock_guard lock(mutex_);
     for (const int known : peers_) {
@@ -106,7 +106,7 @@ class Pools {
     if (pool == nullptr) pool = std::make_unique<Pool>(device);
     return *pool;
   }
-  // Null where nothing was allocated yet.
+  // Null if nothing was allocated yet.
   Pool* find(int device) {
     const std::lock_guard lock(mutex_);
     return pools_[static_cast<std::size_t>(device)].get();
@@ -139,7 +139,7 @@ void* allocate(std::size_t nbytes, int device, void** stream) {
 }
 
 void release(void* data, int device, void* stream) noexcept {
-  // At exit CUDA may be gone already, and the memory with it: there is nobody to tell.
+  // At exit CUDA may be gone already, and the memory with it; there is no one to report it to.
   int before = 0;
   if (cudaGetDevice(&before) != cudaSuccess) return;
   if (before != device) cudaSetDevice(device);
@@ -180,7 +180,7 @@ void copy_bytes(void* dst, Device dst_device, const void* src, Device src_device
     const cudaStream_t src_stream = current_stream(src_device.index);
     order_streams(src_device.index, src_stream, dst_device.index, stream);
     ADJOINT_CUDA(cudaMemcpyPeerAsync(dst, dst_device.index, src, src_device.index, nbytes, stream));
-    // Whatever overwrites or releases the source comes after the copy.
+    // Operations that overwrite or release the source come after the copy.
     order_streams(dst_device.index, stream, src_device.index, src_stream);
   }
 }

@@ -9,7 +9,7 @@
 namespace adjoint::cuda {
 namespace {
 
-// What NVIDIA recommends for Hopper; more than enough for others.
+// NVIDIA's recommendation for Hopper; more than enough for others.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
 class Handles {
@@ -46,7 +46,7 @@ void check_blas(cublasStatus_t status, const char* call) {
 Blas::Blas(int device) : guard_(device), workspace_(kWorkspaceBytes, device) {
   thread_local Handles handles;
   handle_ = handles.of(device);
-  // Setting the stream takes the workspace away, so the order matters.
+  // Setting the stream resets the workspace, so the order matters.
   ADJOINT_CUBLAS(cublasSetStream(handle_, current_stream(device)));
   ADJOINT_CUBLAS(cublasSetWorkspace(handle_, workspace_.data(), workspace_.nbytes()));
   constexpr int kAll = 0;

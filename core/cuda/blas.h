@@ -1,5 +1,5 @@
-// cuBLAS: one handle a thread and device, and a workspace in the order of the current stream for each call, which is
-// what makes its results the same from run to run.
+// cuBLAS: one handle per thread and device, and for each call a workspace in the order of the current stream, which
+// makes its results the same from run to run.
 #pragma once
 
 #include <adjoint/core/cuda/runtime.h>
@@ -11,8 +11,8 @@ namespace adjoint::cuda {
 /// Throws Error, naming `call`, unless `status` is CUBLAS_STATUS_SUCCESS.
 void check_blas(cublasStatus_t status, const char* call);
 
-/// The handle of this thread for calls on the device's current stream, while this lives. Sums of 16-bit products stay
-/// in float32; scalars are read from the host.
+/// This thread's handle for calls on the device's current stream, while this lives. Sums of 16-bit products stay in
+/// float32; scalars are read from the host.
 class Blas {
  public:
   explicit Blas(int device);

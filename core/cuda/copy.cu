@@ -1,6 +1,6 @@
-// Copies with any strides and dtypes on CUDA devices. Where neighbours in the source are not neighbours in the result,
-// square tiles turn round in shared memory, so that both sides move whole pieces of memory; axes of a
-// few elements in registers (interleave.cuh).
+// Copies with any strides and dtypes on CUDA devices. If neighbours in the source are not neighbours in the result,
+// square tiles are transposed in shared memory, so that both sides move whole pieces of memory; axes of a few elements
+// are transposed in registers (interleave.cuh).
 
 #include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/backend.h>
@@ -33,21 +33,21 @@ struct Transposition {
   detail::WideLoops<2> matrices;
 };
 
-// Where a tile's element (b, a) is kept: rows of b, whose 16-byte groups change places with b's, so that neither those
-// who write columns nor those who read rows meet in a bank.
+// The place of a tile's element (b, a): rows of b whose 16-byte groups are permuted by b, so that threads that write
+// columns, and threads that read rows, use different banks.
 template <class Bits>
 __device__ int place_in_tile(int b, int a) {
   constexpr int kGroup = static_cast<int>(kGroupBytes / sizeof(Bits));
   return b * kSide<Bits> + (a / kGroup ^ b / kGroup) * kGroup + a % kGroup;
 }
 
-// W: elements that move at once, along b from the source and along a to the result: 16 bytes of them or 1. In the
+// W: elements that move at once, along b from the source and along a to the result: 16 bytes of them, or 1. In the
 // former case size_a and size_b are multiples of W.
 template <class Bits, int W>
 __global__ void __launch_bounds__(kTileThreads)
     transpose_tiles(const __grid_constant__ Transposition t, const Bits* __restrict__ in, Bits* __restrict__ out) {
   constexpr int kLength = kSide<Bits>;
-  // A thread takes as many rows of a as fill a word of shared memory.
+  // A thread takes enough rows of a to fill a word of shared memory.
   constexpr int kRows = W == 1 || sizeof(Bits) >= 4 ? 1 : static_cast<int>(4 / sizeof(Bits));
   constexpr int kAlongB = kLength / W;
   constexpr int kLoads = kAlongB * (kLength / kRows) / kTileThreads, kStores = kAlongB * kLength / kTileThreads;
@@ -101,8 +101,8 @@ __global__ void __launch_bounds__(kTileThreads)
   }
 }
 
-// The axis along which the source runs through memory, or 0 where no tile helps: axes shorter than half of its side
-// leave most of it empty.
+// The axis along which the source is contiguous, or 0 if no tile helps: axes shorter than half of a tile's side leave
+// most of it empty.
 template <class Bits>
 int transposed_axis(const StridedPlan<2>& plan) {
   constexpr std::int64_t kLeast = kSide<Bits> / 2;

@@ -5,8 +5,8 @@
 //   };
 //   elementwise<float(float, float)>(Add{}, out, a, b);   // result's and operands' storage types
 //
-// Operands may be `out` itself. Operands whose innermost axes run through memory in order, backwards or not at all move
-// in 16-byte pieces where their addresses allow.
+// Operands may be `out` itself. Operands whose innermost axes run through memory forwards, backwards or with stride 0
+// move in 16-byte pieces if their addresses allow.
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
@@ -28,7 +28,7 @@ namespace adjoint::cuda {
 namespace detail {
 
 inline constexpr int kElementwiseThreads = 256;
-// Blocks walk the elements in strides of the whole grid: enough of them to fill every multiprocessor twice over.
+// Blocks walk the elements in strides of the whole grid: enough blocks to fill every multiprocessor twice.
 inline constexpr std::int64_t kBlocksPerMultiprocessor = 16;
 
 inline LaunchGeometry elementwise_geometry(std::int64_t threads, int device) {
@@ -37,19 +37,18 @@ inline LaunchGeometry elementwise_geometry(std::int64_t threads, int device) {
   return {dim3(static_cast<unsigned>(std::min(blocks, most))), dim3(kElementwiseThreads)};
 }
 
-// One block for each piece of the work: the hardware hands out blocks faster than a loop over the grid goes round.
+// One block for each piece of the work: the hardware hands out blocks faster than a loop over the grid iterates.
 inline LaunchGeometry covering_geometry(std::int64_t threads) {
   const std::int64_t blocks = (threads + kElementwiseThreads - 1) / kElementwiseThreads;
   return {dim3(static_cast<unsigned>(blocks)), dim3(kElementwiseThreads)};
 }
 
-// So many of a thread's loads are under way before the first is used: 8 elements, which is 16 bytes of the 16-bit
-// types.
+// The number of a thread's loads in flight before the first is used: 8 elements, or 16 bytes of the 16-bit types.
 template <int V>
 inline constexpr int kPacksAThread = V < 8 ? 2 : 1;
-inline constexpr int kItemsAThread = 4;  // where elements move one by one
+inline constexpr int kItemsAThread = 4;  // if elements move one by one
 
-// f of the packs' elements. Arguments are loaded by the caller, so that all of them are before f is called at all.
+// f of the packs' elements. The caller loads all arguments before f is called at all.
 template <class Out, int kPacks, int V, class F, class... Packs>
 __device__ void compute_packs(const F& f, Pack<Out, V> (&results)[kPacks], const Packs&... in) {
 #pragma unroll
@@ -64,7 +63,7 @@ struct Loaded {
   Pack<T, V> packs[kPacks];
 };
 
-// Neighbouring threads' packs are neighbours. `count`: elements from `in` on; there may be fewer than packs hold.
+// Neighbouring threads have neighbouring packs. `count`: elements from `in` on; there may be fewer than packs hold.
 template <int kPacks, int V, class T>
 __device__ Loaded<T, kPacks, V> load_contiguous(const T* in, std::int64_t count) {
   Loaded<T, kPacks, V> loaded{};
@@ -110,7 +109,7 @@ __global__ void __launch_bounds__(kElementwiseThreads)
   }
 }
 
-// Offsets of the i-th element in 32 bits, where they fit: divisions become multiplications.
+// Offsets of the i-th element in 32 bits, if they fit: divisions become multiplications.
 template <std::size_t N>
 struct NarrowLoops {
   using Index = std::uint32_t;
@@ -136,7 +135,7 @@ struct NarrowLoops {
 #pragma unroll
     for (int axis = 0; axis < static_cast<int>(kMaxRank); ++axis) {
       if (axis == rank) break;
-      // The outermost axis needs no division: what is left is its position.
+      // The outermost axis needs no division: the remainder is its position.
       const std::uint32_t quotient = axis + 1 == rank ? 0 : sizes[axis].divide(i);
       const auto position = static_cast<std::int32_t>(i - quotient * sizes[axis].divisor());
       i = quotient;
@@ -172,15 +171,15 @@ struct WideLoops {
   StridedPlan<N> plan;
 };
 
-// Packs of V elements along the innermost axis, where each operand's elements there are neighbours, in either
-// direction, or one and the same.
+// Packs of V elements along the innermost axis, if each operand's elements there are neighbours, in either direction,
+// or one and the same.
 template <std::size_t N>
 struct Steps {
-  int of[N];  // from an element to the next: 1, 0 or -1
+  int of[N];  // the step between elements: 1, 0 or -1
 };
 template <std::size_t N>
 struct PackedPlan {
-  StridedPlan<N> packs;  // sizes and strides of the innermost axis are those of packs
+  StridedPlan<N> packs;  // the innermost axis counts packs
   Steps<N> steps;
 };
 
@@ -239,7 +238,7 @@ __device__ Loaded<T, kPacks, V> load_packs(const T* in, const std::int64_t (&off
   return loaded;
 }
 
-// `count` packs of V elements, or single elements of any strides where V is 1.
+// `count` packs of V elements, or single elements of any strides if V is 1.
 template <int V, int kPacks, std::size_t... I, class Loops, class F, class Out, class... In>
 __device__ void compute_strided(std::index_sequence<I...>, const Loops& loops, const Steps<1 + sizeof...(In)>& steps,
                                 const F& f, typename Loops::Index count, Out* out, const In*... in) {
@@ -248,7 +247,7 @@ __device__ void compute_strided(std::index_sequence<I...>, const Loops& loops, c
   std::int64_t offsets[kPacks][1 + sizeof...(In)];
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
-    // Behind the end the last one is loaded again, and not stored.
+    // Past the end the last one is loaded again, and not stored.
     const Index i = first + static_cast<Index>(p * kElementwiseThreads);
     loops.locate(i < count ? i : count - 1, offsets[p]);
   }
@@ -314,8 +313,8 @@ struct Elementwise<Out(In...)> {
            numel, out, in...);
   }
 
-  // Functions of one operand seldom see rows that are not the whole tensor, but for copies. They have no kernel of
-  // packs for them, which would be a quarter of what compiles.
+  // Functions of one operand, except copies, seldom see rows that are not the whole tensor. They have no kernel of
+  // packs for such rows, which would be a quarter of the compiled code.
   template <class F>
   static constexpr bool kPacksRows = sizeof...(In) > 1 ||
                                      (requires { F::kCopies; } && (std::is_same_v<Out, In> && ...));
@@ -358,8 +357,8 @@ void elementwise(const F& f, Tensor& out, const Tensors&... in) {
   detail::Elementwise<Signature>::run(f, out, in...);
 }
 
-/// The same for tensors that are all contiguous, at any addresses: kernels of strides, which take long to compile, are
-/// left out.
+/// The same for tensors that are all contiguous, at any addresses: it omits the kernels for strides, which take long to
+/// compile.
 template <class Signature, class F, class... Tensors>
 void elementwise_contiguous(const F& f, Tensor& out, const Tensors&... in) {
   detail::Elementwise<Signature>::run_contiguous(f, out, in...);

@@ -1,6 +1,6 @@
-// Device times by CUDA events: one before and one after what a call gives to its stream. What ran between them is the
-// call's, with the calls inside, whose time is taken off again. Gaps in which the GPU waited for the host inside a call
-// count as the call's.
+// Device times by CUDA events: one before and one after the work that a call submits to its stream. The work between
+// them belongs to the call, including inner calls, whose time is subtracted. Gaps in which the GPU waited for the host
+// inside a call count as the call's.
 #include <adjoint/core/cuda/profile.h>
 #include <adjoint/core/cuda/runtime.h>
 
@@ -35,7 +35,7 @@ struct Measured {
   cudaEvent_t before, after;
 };
 
-// The point of time that a device's events are told from.
+// The time origin of a device's events.
 struct Origin {
   cudaEvent_t event = nullptr;
   std::int64_t clock_ns = 0;
@@ -44,13 +44,13 @@ struct Origin {
 bool is_capturing(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   if (cudaStreamIsCapturing(stream, &status) != cudaSuccess) {
-    cudaGetLastError();  // the legacy stream, while another captures
+    cudaGetLastError();  // the legacy stream, while another stream captures
     return true;
   }
   return status != cudaStreamCaptureStatusNone;
 }
 
-// Events of a device are used again: making one takes longer than recording it.
+// Events of a device are reused: creating one takes longer than recording it.
 class EventTimer final : public DeviceTimer {
  public:
   EventTimer() = default;
@@ -115,7 +115,7 @@ class EventTimer final : public DeviceTimer {
   }
 
  private:
-  static constexpr std::size_t kPending = 1024;  // calls that may wait to be read
+  static constexpr std::size_t kPending = 1024;  // calls waiting to be read
 
   static std::optional<std::uint32_t> outer_of(const Open& call) {
     const auto outer = std::find_if(open_calls.rbegin(), open_calls.rend(), [&](const Open& open) {
@@ -166,7 +166,7 @@ class EventTimer final : public DeviceTimer {
     }
   }
 
-  // Takes what both events of a call that is done say.
+  // Reads both events of a completed call.
   void read(const Measured& call) {
     constexpr double kSeconds = 1e-3, kNanoseconds = 1e6;  // of CUDA's milliseconds
     float milliseconds = 0.0F, from_origin = 0.0F;

@@ -1,6 +1,6 @@
-// Copies that turn a few neighbours round: pixels of two to four channels from planes and back, pixel_shuffle and its
-// inverse, parts that become neighbours. On one side the ways, as channels are, stand together; on the other each has
-// rows of its own. A thread moves neighbours of all ways, so that both sides move packs. For .cu files.
+// Copies that transpose a few neighbours: pixels of two to four channels from planes and back, pixel_shuffle and its
+// inverse, parts that become neighbours. On one side the ways (such as channels) are adjacent; on the other each has
+// its own rows. A thread moves neighbours of all ways, so that both sides move packs. For .cu files.
 #pragma once
 
 #include <adjoint/core/cuda/elementwise.cuh>
@@ -12,11 +12,12 @@
 namespace adjoint::cuda::detail {
 
 inline constexpr int kFewestWays = 2, kMostWays = 4;
-inline constexpr std::size_t kMostBytes = 16;  // that a thread moves
+inline constexpr std::size_t kMostBytes = 16;  // per thread
 
 template <class Bits, int kWays>
 inline constexpr int kNeighbours = static_cast<int>(std::bit_floor(kMostBytes / (sizeof(Bits) * kWays)));
-// Elements of a pack where the ways stand together: all of a thread's, or of three ways as many as apart.
+// Elements of a pack on the side where the ways are adjacent: all of a thread's or, for three ways, as many as on the
+// other side.
 template <class Bits, int kWays>
 inline constexpr int kTogether = (kWays % 2 == 0 ? kWays : 1) * kNeighbours<Bits, kWays>;
 
@@ -56,8 +57,8 @@ __global__ void __launch_bounds__(kElementwiseThreads)
   }
 }
 
-// Joined: the ways are together in the result, else in the source. False where they are not kWays, or rows are not of
-// whole, aligned packs.
+// Joined: the ways are adjacent in the result, else in the source. Returns false if there are not kWays, or if rows do
+// not consist of whole, aligned packs.
 template <class Bits, int kWays, bool kJoined>
 bool copy_interleaved(const StridedPlan<2>& plan, int device, const Bits* in, Bits* out) {
   constexpr int W = kNeighbours<Bits, kWays>, J = kTogether<Bits, kWays>;
@@ -93,7 +94,7 @@ bool copy_interleaved(const StridedPlan<2>& plan, int device, const Bits* in, Bi
   return true;
 }
 
-// False where nothing was copied.
+// Returns false if nothing was copied.
 template <class Bits, int kWays = kFewestWays>
 bool copy_interleaved(const StridedPlan<2>& plan, int device, const Bits* in, Bits* out) {
   if constexpr (kWays > kMostWays || sizeof(Bits) * kWays > kMostBytes) {

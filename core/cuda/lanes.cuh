@@ -1,4 +1,4 @@
-// One value of several threads' values. For .cu files.
+// Combines several threads' values into one. For .cu files.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace adjoint::cuda {
 
-/// The value of another thread of the warp, from which shuffle(word) gets one word.
+/// The value of another thread of the warp; shuffle(word) gets one word of it.
 template <class V, class Shuffle>
 __device__ V shuffle_words(const V& value, const Shuffle& shuffle) {
   std::uint32_t words[(sizeof(V) + 3) / 4] = {};
@@ -18,20 +18,21 @@ __device__ V shuffle_words(const V& value, const Shuffle& shuffle) {
   return other;
 }
 
-/// Of the thread whose number in the warp differs in the bits of `mask`.
+/// The value of the thread whose number in the warp differs in the bits of `mask`.
 template <class V>
 __device__ V shuffle_xor(const V& value, int mask) {
   return shuffle_words(value, [mask](std::uint32_t word) { return __shfl_xor_sync(0xffffffffU, word, mask); });
 }
 
-/// Of the thread whose number in the warp is so much higher; the thread's own where there is none.
+/// The value of the thread whose number in the warp is higher by this distance; the thread's own value if there is
+/// none.
 template <class V>
 __device__ V shuffle_down(const V& value, int distance) {
   return shuffle_words(value, [distance](std::uint32_t word) { return __shfl_down_sync(0xffffffffU, word, distance); });
 }
 
-/// Of `lanes` neighbouring threads, a power of two up to the block's kThreads: their values combined in pairs, pairs of
-/// pairs and so on, the same bits in each. All threads of the block come here together.
+/// The values of `lanes` neighbouring threads, a power of two up to the block's kThreads, combined in pairs, pairs of
+/// pairs and so on, with the same bits in each thread. All threads of the block must call it together.
 template <int kThreads, class V, class Combine>
 __device__ V combine_lanes(V value, int lanes, const Combine& combine) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -46,7 +47,7 @@ __device__ V combine_lanes(V value, int lanes, const Combine& combine) {
     __shared__ __align__(16) unsigned char storage[kThreads / 32 * sizeof(V)];
     V* const of_warps = reinterpret_cast<V*>(storage);
     const int warps = lanes / 32;
-    __syncthreads();  // somebody may still read what the call before left
+    __syncthreads();  // another thread may still read the previous call's values
     if (thread % 32 == 0) of_warps[thread / 32] = value;
     __syncthreads();
     value = of_warps[(thread / 32 & ~(warps - 1)) + (thread & (warps - 1))];

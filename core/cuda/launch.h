@@ -21,11 +21,11 @@ struct LaunchGeometry {
 /// Throws Error, naming the kernel and its geometry, unless `status` is cudaSuccess.
 void check_launch(cudaError_t status, const void* kernel, const LaunchGeometry& geometry);
 
-/// An argument as a kernel's parameter: not copied where it is one already, for plans are long.
+/// An argument converted to a kernel's parameter; not copied if it already has the type, because plans are long.
 template <class Param, class Arg>
 using ParameterOf = std::conditional_t<std::is_same_v<std::remove_cvref_t<Arg>, Param>, const Param&, Param>;
 
-/// Calls use(pointers) with where the kernel's parameters lie.
+/// Calls use(pointers) with the addresses of the kernel's parameters.
 template <class... Params, class Use, class... Args>
 void with_parameters(void (*)(Params...), const Use& use, Args&&... args) {
   static_assert(sizeof...(Params) == sizeof...(Args), "one argument for each parameter of the kernel");
@@ -38,7 +38,7 @@ void with_parameters(void (*)(Params...), const Use& use, Args&&... args) {
       values);
 }
 
-/// Runs kernel(args...) on the device's current stream; nothing where the grid is empty.
+/// Runs kernel(args...) on the device's current stream; does nothing if the grid is empty.
 template <class... Params, class... Args>
 void launch(void (*kernel)(Params...), const LaunchGeometry& geometry, int device, Args&&... args) {
   if (geometry.grid.x == 0 || geometry.grid.y == 0 || geometry.grid.z == 0) return;
@@ -52,8 +52,8 @@ void launch(void (*kernel)(Params...), const LaunchGeometry& geometry, int devic
   with_parameters(kernel, run, std::forward<Args>(args)...);
 }
 
-/// Lets `kernel` use `smem_bytes` of dynamic shared memory on the current device, which above 48 KiB must be asked for.
-/// What was once allowed stays so: threads that launch the kernel with less do not take it back.
+/// Lets `kernel` use `smem_bytes` of dynamic shared memory on the current device; more than 48 KiB must be requested.
+/// The limit never decreases, so threads that launch the kernel with less do not lower it.
 void allow_smem(const void* kernel, std::size_t smem_bytes);
 
 template <class... Params>

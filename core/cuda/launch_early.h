@@ -1,4 +1,4 @@
-// Launching kernels of Hopper's: in clusters, and early. For .cu files.
+// Launches of Hopper's kernels: in clusters, and early. For .cu files.
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
@@ -9,7 +9,7 @@
 
 namespace adjoint::cuda {
 
-/// Whether the driver lets graphs capture launches that are early; without it those wait like any other.
+/// Returns true if the driver lets graphs capture early launches; without that they wait like any other.
 inline bool captures_early_launches() {
   static const bool captures = [] {
     constexpr int kSince = 12030;  // CUDA 12.3
@@ -20,9 +20,9 @@ inline bool captures_early_launches() {
   return captures;
 }
 
-/// launch() of a kernel for sm_90 that waits for the kernels before it itself (ptx::wait_for_earlier_kernels()): its
-/// blocks come as soon as those' blocks leave room. `cluster` neighbouring blocks along x, which divides the grid, run
-/// together.
+/// launch() of a kernel for sm_90 that itself waits for earlier kernels (ptx::wait_for_earlier_kernels()): its blocks
+/// start as soon as the earlier kernels' blocks leave room. `cluster` neighbouring blocks along x, which must divide
+/// the grid, run together.
 template <class... Params, class... Args>
 void launch_early(void (*kernel)(Params...), const LaunchGeometry& geometry, int cluster, int device, Args&&... args) {
   if (geometry.grid.x == 0 || geometry.grid.y == 0 || geometry.grid.z == 0) return;

@@ -5,9 +5,9 @@
 
 namespace adjoint::cuda {
 
-/// While it lives, kernels that this thread launches size their grids for at most `count` multiprocessors, so that what
-/// runs beside them has the others: a kernel whose tiles fill all of them once would take twice as long where some are
-/// taken. Results of our own kernels do not depend on the grid; cuBLAS may choose another algorithm.
+/// While it lives, kernels that this thread launches size their grids for at most `count` multiprocessors, so that
+/// concurrent work has the others: a kernel whose tiles fill all of them once would take twice as long if some are
+/// taken. Results of Adjoint's kernels do not depend on the grid; cuBLAS may choose another algorithm.
 class ADJOINT_API LimitMultiprocessors {
  public:
   explicit LimitMultiprocessors(int count);
@@ -15,7 +15,7 @@ class ADJOINT_API LimitMultiprocessors {
   LimitMultiprocessors(const LimitMultiprocessors&) = delete;
   LimitMultiprocessors& operator=(const LimitMultiprocessors&) = delete;
 
-  /// Whether one lives in this thread.
+  /// Returns true if one lives in this thread.
   static bool is_active();
 
  private:

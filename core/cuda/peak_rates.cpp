@@ -12,8 +12,8 @@ double attribute(cudaDeviceAttr which, int device) {
   return value;
 }
 
-// FLOP a clock and multiprocessor. NVIDIA A100, A10, L40 and H100 architecture white papers: the products' rates there,
-// divided by multiprocessors and boost clock. 16-bit products are summed in float32.
+// FLOP per clock and multiprocessor. From NVIDIA's A100, A10, L40 and H100 architecture white papers: the products'
+// rates there, divided by multiprocessors and boost clock. 16-bit products are summed in float32.
 struct PerClock {
   int compute_capability;
   double float64, float32, tf32, low;

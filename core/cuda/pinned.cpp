@@ -1,5 +1,5 @@
-// Page-locked memory of the host. Locking pages takes the driver longer than most copies, so that blocks are kept, and
-// handed out again when the copies that were given their addresses are done.
+// Page-locked memory of the host. Locking pages takes the driver longer than most copies take, so blocks are kept, and
+// handed out again when the copies that use their addresses are done.
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/cuda/backend.h>
@@ -18,7 +18,7 @@ namespace adjoint::cuda {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kStep = std::size_t{1} << 20;  // sizes above are multiples of this, those below powers of two
+constexpr std::size_t kStep = std::size_t{1} << 20;  // sizes above are multiples of this, sizes below powers of two
 
 std::size_t rounded(std::size_t nbytes) {
   return nbytes > kStep ? (nbytes + kStep - 1) / kStep * kStep : std::max(kPage, std::bit_ceil(nbytes));
@@ -32,7 +32,7 @@ using Event = std::unique_ptr<CUevent_st, DestroyEvent>;
 struct Block {
   void* data = nullptr;
   std::size_t nbytes = 0;
-  std::map<std::pair<int, cudaStream_t>, Event> uses;  // behind the last copy on each stream
+  std::map<std::pair<int, cudaStream_t>, Event> uses;  // after the last copy on each stream
   bool free = false;
 
   bool busy() const {
@@ -48,7 +48,7 @@ struct Block {
   }
 };
 
-// Never destroyed: tensors of other statics may go later.
+// Never destroyed, because tensors of other statics may be destroyed later.
 class PinnedCache {
  public:
   void* take(std::size_t nbytes) {
@@ -78,11 +78,11 @@ class PinnedCache {
     try {
       free_.emplace(block.nbytes, &block);
     } catch (const std::bad_alloc&) {
-      return;  // nobody finds it again before trim()
+      return;  // nothing finds it again before trim()
     }
   }
 
-  // A copy of the block's was given to `stream` just now.
+  // Records that a copy of the block was submitted to `stream`.
   void note_use(void* data, int device, cudaStream_t stream) {
     const std::lock_guard lock(mutex_);
     Event& event = blocks_.at(data)->uses[{device, stream}];
@@ -94,7 +94,7 @@ class PinnedCache {
     ADJOINT_CUDA(cudaEventRecord(event.get(), stream));
   }
 
-  // Gives back every block that nothing uses.
+  // Releases every unused block.
   void trim() {
     const std::lock_guard lock(mutex_);
     free_.clear();

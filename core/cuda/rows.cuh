@@ -1,5 +1,5 @@
-// Tensors as rows along their last axis: each thread has one column of kRowsAThread rows, so that what depends on the
-// column is computed once, and neighbouring threads touch neighbouring elements. For .cu files.
+// Tensors as rows along their last axis: each thread has one column of kRowsAThread rows, so that values that depend on
+// the column are computed once, and neighbouring threads touch neighbouring elements. For .cu files.
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
@@ -11,7 +11,7 @@ namespace adjoint::cuda {
 
 inline constexpr int kRowsAThread = 4;
 
-/// Splits the number of a row by an extent, with 32-bit arithmetic where there are few enough rows.
+/// Splits the number of a row by an extent, with 32-bit arithmetic if there are few enough rows.
 class RowSplit {
  public:
   RowSplit(std::int64_t extent, std::int64_t rows)
@@ -51,7 +51,7 @@ class Rows {
   const LaunchGeometry& geometry() const { return geometry_; }
 
   __device__ std::int64_t width() const { return width_; }
-  /// This thread's; it may be width() or more.
+  /// This thread's column; it may be width() or more.
   __device__ std::int64_t column() const { return std::int64_t{blockIdx.x % blocks_a_row_} * blockDim.x + threadIdx.x; }
   /// Calls f(row) for each of this thread's rows.
   template <class F>

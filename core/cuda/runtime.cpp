@@ -25,7 +25,7 @@ thread_local std::array<cudaStream_t, kMaxDevices> current_streams{};
 
 thread_local int most_multiprocessors = std::numeric_limits<int>::max();
 
-// After these the context is lost, and every later call fails the same way.
+// After these errors the context is lost, and every later call fails in the same way.
 bool is_sticky(cudaError_t status) {
   switch (status) {
     case cudaErrorIllegalAddress:
@@ -44,7 +44,7 @@ bool is_sticky(cudaError_t status) {
 int count_devices() noexcept {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) {
-    cudaGetLastError();  // no driver or no device: not an error of whoever asks next
+    cudaGetLastError();  // no driver or no device: not an error of the next caller
     return 0;
   }
   return std::min(count, static_cast<int>(kMaxDevices));
@@ -60,7 +60,7 @@ int device_count() {
 void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) [[likely]]
     return;
-  cudaGetLastError();  // clears what can be cleared, so that the next call is not blamed
+  cudaGetLastError();  // clears recoverable errors, so that the next call is not blamed
   const char* remedy = is_sticky(status)
                            ? "a kernel that ran before may be the cause: run again with CUDA_LAUNCH_BLOCKING=1 "
                              "or under compute-sanitizer, and restart the process"

@@ -35,16 +35,16 @@ class DeviceGuard {
 
 /// This thread's stream on `device` (core/stream.h).
 cudaStream_t current_stream(int device);
-/// Returns the one before it.
+/// Returns the previous one.
 cudaStream_t set_current_stream(int device, cudaStream_t stream);
 
-/// What is given to `later` from now on starts after everything given to `earlier` so far; on one device or two.
+/// Work submitted to `later` from now on starts after all work submitted to `earlier` so far; on one device or two.
 void order_streams(int earlier_device, cudaStream_t earlier, int later_device, cudaStream_t later);
 
 int multiprocessor_count(int device);
 
-/// Uninitialised memory of the device, in the order of its current stream, for the length of a scope: a kernel's
-/// workspace. May be released before the kernels that use it have run.
+/// Uninitialised device memory, in the order of the current stream, for the duration of a scope: a kernel's workspace.
+/// May be released before the kernels that use it have run.
 class Workspace {
  public:
   Workspace(std::size_t nbytes, int device);
@@ -60,7 +60,7 @@ class Workspace {
   std::size_t nbytes_;
   int device_;
   void* stream_ = nullptr;
-  adjoint::detail::StepCapture* capture_ = nullptr;  // where it is a captured step's
+  adjoint::detail::StepCapture* capture_ = nullptr;  // if it belongs to a captured step
 };
 
 }  // namespace adjoint::cuda

@@ -11,7 +11,7 @@ namespace {
 
 using adjoint::detail::SpareBlocks;
 
-// Of no destructor, so that it can be asked while the thread, or the process, ends.
+// Trivially destructible, so that it can be used while the thread, or the process, ends.
 constinit thread_local SpareBlocks spares;
 
 struct Closer {

@@ -1,21 +1,21 @@
-// Workspaces that a thread keeps for its next kernels. Where calls are small, the host's time is what they take, and
-// the pool's two calls are some of it.
+// Workspaces that a thread keeps for its next kernels. Small calls are bound by the host's time, and the pool's two
+// calls are part of it.
 #pragma once
 
 #include <cstddef>
 
 namespace adjoint::cuda {
 
-/// Memory as allocate() gives it on the default stream, for workspaces of at most SpareBlocks::kMostBytes: a block that
-/// this thread released on that stream, in whose order it is free for what is enqueued from now on. No other stream's
-/// are kept: others may be destroyed, or capture. With ADJOINT_KEEP_WORKSPACES=0 in the environment nothing is kept, so
-/// that tools which watch memory see every use.
+/// Memory from allocate() on the default stream, for workspaces of at most SpareBlocks::kMostBytes: a block that this
+/// thread released on that stream, in whose order it is free for later work. Blocks of other streams are not kept,
+/// because those may be destroyed, or capture. With ADJOINT_KEEP_WORKSPACES=0 in the environment nothing is kept, so
+/// that memory checkers see every use.
 void* take_workspace(std::size_t nbytes, int device);
-/// Where a workspace goes that take_workspace() gave.
+/// Returns a workspace from take_workspace().
 void leave_workspace(void* data, std::size_t nbytes, int device) noexcept;
-/// Whether a workspace comes from there.
+/// Returns true if a workspace comes from there.
 bool keeps_workspaces(std::size_t nbytes, void* stream);
-/// Gives what this thread keeps back to the pools.
+/// Returns this thread's kept workspaces to the pools.
 void release_spare_workspaces() noexcept;
 
 }  // namespace adjoint::cuda

@@ -1,5 +1,5 @@
-// Captured steps on CUDA: a graph is captured on a stream of its own, in memory of the arena's, and runs on the stream
-// that is current.
+// Captured steps on CUDA: a graph is captured on its own stream, in memory of the arena, and runs on the current
+// stream.
 #include <adjoint/core/check.h>
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/core/cuda/runtime.h>
@@ -25,7 +25,7 @@ class StepDevice final : public adjoint::detail::StepDevice {
 
   void begin() override {
     const DeviceGuard guard(device_.index);
-    // Relaxed: what the step calls for the first time may load code and make handles, which is no part of the graph.
+    // Relaxed: first calls in the step may load code and create handles, which are not part of the graph.
     ADJOINT_CUDA(cudaStreamBeginCapture(captures_.handle(), cudaStreamCaptureModeRelaxed));
     before_ = set_current_stream(device_.index, captures_.handle());
     captures_now_ = true;
@@ -45,7 +45,7 @@ class StepDevice final : public adjoint::detail::StepDevice {
     cudaGraph_t graph = nullptr;
     cudaStreamEndCapture(captures_.handle(), &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
-    cudaGetLastError();  // the step's own error is told
+    cudaGetLastError();  // the step's own error is reported
   }
 
   void deliver(const void* from, void* const* to, std::size_t nbytes) override {
@@ -73,7 +73,7 @@ class StepDevice final : public adjoint::detail::StepDevice {
     ADJOINT_CUDA(cudaStreamSynchronize(*last_));
   }
 
-  // On a stream that is never captured; what it gives may be used on any other.
+  // On a stream that is never captured; the memory may be used on any other.
   void* take(std::size_t nbytes) override {
     const DeviceGuard guard(device_.index);
     const cudaStream_t current = set_current_stream(device_.index, memory_.handle());
@@ -91,12 +91,12 @@ class StepDevice final : public adjoint::detail::StepDevice {
     return data;
   }
 
-  // Behind every launch, and what the thread has done with a tensor that lay there.
+  // After every launch, and after the thread's other uses of a tensor in that memory.
   void give_back(void* data, std::size_t) noexcept override {
     try {
       if (last_) order_streams(device_.index, *last_, device_.index, memory_.handle());
       if (!captures_now_) order_streams(device_.index, current_stream(device_.index), device_.index, memory_.handle());
-    } catch (const Error&) {  // the device is lost, or CUDA gone at exit
+    } catch (const Error&) {  // the device is lost, or CUDA is gone at exit
     }
     release(data, device_.index, memory_.handle());
   }

@@ -1,6 +1,6 @@
-// Each launch costs the host some 5 us, as much as the graph's own: so a step's inputs and the host's numbers come by
-// one, and what it gives is brought away by the graph. The numbers travel as the kernel's parameter: a copy would need
-// page-locked memory that stays until the device has read it.
+// Each launch costs the host some 5 us, as much as the graph's own. One launch therefore brings a step's inputs and the
+// host's numbers, and the graph itself copies its outputs away. The numbers travel as the kernel's argument: a copy
+// would need page-locked memory that stays until the device has read it.
 
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/core/cuda/pack.h>
@@ -24,7 +24,7 @@ struct Feed {
   std::uint32_t words[kWords];
 };
 
-// By all blocks of x.
+// Copied by all blocks along x.
 template <class T>
 __device__ void move(T* __restrict__ to, const T* __restrict__ from, std::size_t count) {
   const std::size_t step = std::size_t{gridDim.x} * kThreads;
@@ -76,7 +76,7 @@ void run(std::span<const detail::StepMove> moves, void* to, const std::byte* fro
 
 }  // namespace
 
-// A block of numbers is 3072 bytes (StepValues::kBytes), so that writing more than was asked for stays within it.
+// A block of numbers is 3072 bytes (StepValues::kBytes), so writing more than requested stays within it.
 void feed_step(std::span<const detail::StepMove> moves, void* to, const std::byte* from, std::size_t nbytes,
                int device) {
   while (moves.size() > kMostMoves) {

@@ -1,4 +1,4 @@
-// What a captured step is given before it runs, and what it gives.
+// The inputs of a captured step before it runs, and its outputs.
 #pragma once
 
 #include <adjoint/core/step_graphs.h>
@@ -8,11 +8,11 @@
 
 namespace adjoint::cuda {
 
-/// As StepDevice::feed(), in the order of the device's current stream: 16 divides `to`. One launch for up to eight
-/// moves and the numbers, which are read before it returns.
+/// Implements StepDevice::feed(), in the order of the device's current stream: `to` is 16-byte aligned. One launch for
+/// up to eight moves and the numbers, which are read before it returns.
 void feed_step(std::span<const detail::StepMove> moves, void* to, const std::byte* from, std::size_t nbytes,
                int device);
-/// As StepDevice::deliver(), on the current stream.
+/// Implements StepDevice::deliver(), on the current stream.
 void deliver_step_output(const void* from, void* const* to, std::size_t nbytes, int device);
 
 }  // namespace adjoint::cuda

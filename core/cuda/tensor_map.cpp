@@ -1,4 +1,4 @@
-// Has the driver encode tensor maps.
+// Makes the driver encode tensor maps.
 #include <adjoint/core/cuda/tensor_map.h>
 
 #include <adjoint/core/check.h>
@@ -10,7 +10,7 @@
 namespace adjoint::cuda {
 namespace {
 
-/// From the driver that the process has, for the library is not linked with one.
+/// From the process's driver, because the library is not linked with one.
 decltype(&cuTensorMapEncodeTiled) encode_function() {
   constexpr unsigned kSince = 12000;  // CUDA 12.0
   void* function = nullptr;
@@ -61,7 +61,7 @@ TensorMap encode_tensor_map(const TensorMapLayout& layout) {
                   swizzle(layout), CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   };
   CUresult status = try_encoding();
-  if (status == CUDA_ERROR_INVALID_CONTEXT) {  // nothing in this thread has called the runtime yet
+  if (status == CUDA_ERROR_INVALID_CONTEXT) {  // this thread has not called the runtime yet
     int device = 0;
     ADJOINT_CUDA(cudaGetDevice(&device));
     ADJOINT_CUDA(cudaSetDevice(device));

@@ -1,6 +1,6 @@
 // wgmma with both operands in shared memory: D (64, N) += A (64, K) * B (K, N) by one warpgroup, float32 sums. Layouts
-// and the order of D are wgmma.cuh's; A lies as B does, K-major without swizzle: [unit / 4][row][unit % 4], as
-// matrix_descriptor() says, or both lie in block_descriptor()'s blocks.
+// and the order of D are those of wgmma.cuh. A is laid out like B, K-major: without swizzle, [unit / 4][row][unit % 4],
+// for matrix_descriptor(), or for swizzled_descriptor(); or both are in block_descriptor()'s blocks.
 #pragma once
 
 #include <adjoint/core/cuda/wgmma.cuh>
@@ -9,12 +9,12 @@
 
 namespace adjoint::cuda::wgmma {
 
-/// Eight units of K. D = A * B where `accumulate` is 0, else D += A * B.
+/// Eight units of K. D = A * B if `accumulate` is 0, else D += A * B.
 template <Operand kOperand, int kColumns>
 __device__ __forceinline__ void multiply_shared(float (&d)[kColumns / 2], std::uint64_t a, std::uint64_t b,
                                                 int accumulate);
 
-/// `factors` and `flag`: names of the operands behind the sums.
+/// `factors` and `flag`: names of the operands after the sums.
 #define ADJOINT_WGMMA_MULTIPLY_SHARED(operand, columns, sums, factors, flag, instruction, majors)               \
   template <>                                                                                                   \
   __device__ __forceinline__ void multiply_shared<Operand::operand, columns>(float(&d)[sums], std::uint64_t a,  \
@@ -35,8 +35,8 @@ ADJOINT_WGMMA_MULTIPLY_SHARED_ALL(kFloat16, "k16.f32.f16.f16", ", 0, 0")
 #undef ADJOINT_WGMMA_MULTIPLY_SHARED_ALL
 #undef ADJOINT_WGMMA_MULTIPLY_SHARED
 
-/// Sixteen halves of K, or eight tf32, of 64 rows and 128 columns in blocks. D = A * B where `accumulate` is 0, else D
-/// += A * B.
+/// Sixteen halves of K, or eight tf32, of 64 rows and 128 columns in blocks. D = A * B if `accumulate` is 0, else D +=
+/// A * B.
 template <Operand kOperand, Major kA, Major kB>
 __device__ __forceinline__ void multiply_blocks(float (&d)[64], std::uint64_t a, std::uint64_t b, int accumulate) {
   static_assert(kOperand != Operand::kTF32 || (kA == Major::kK && kB == Major::kK));

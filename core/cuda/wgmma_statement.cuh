@@ -1,5 +1,5 @@
-// The pieces that wgmma's statements are made of, for wgmma.cuh and wgmma_shared.cuh: by the number of the sums that a
-// thread holds, half of the columns, their operands and their names.
+// The building blocks of wgmma's statements, for wgmma.cuh and wgmma_shared.cuh: for each number of sums per thread,
+// half of the columns, their operands and their names.
 #pragma once
 
 #define ADJOINT_WGMMA_SUMS_8(i)                                                                               \
@@ -32,8 +32,8 @@
   ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 /// A product's statement. `sums`: half the columns. `instruction`: K and types. `factors`: their operands' names.
-/// `flag`: that of the operand that says whether to accumulate. `majors`: for halves, whether what lies in shared
-/// memory is K-major (0) or not.
+/// `flag`: the name of the operand that says if it accumulates. `majors`: for halves, says for each operand in shared
+/// memory if it is K-major (0) or not.
 #define ADJOINT_WGMMA_STATEMENT(columns, sums, instruction, factors, flag, majors)         \
   "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, " flag                               \
   ", 0;\n"                                                                                 \

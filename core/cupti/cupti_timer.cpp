@@ -1,5 +1,6 @@
-// CUPTI hands over records of what the GPU did, in buffers and on a thread of its own. A record says by a correlation
-// id which call of CUDA gave it to the GPU, and another record, which of our rows was the innermost at that call.
+// CUPTI delivers records of the GPU's work, in buffers and on its own thread. A record has a correlation id, which
+// identifies the CUDA call that submitted the work; another record says which of the profiler's rows was the innermost
+// at that call.
 #include <adjoint/core/cupti/cupti_timer.h>
 
 #include <adjoint/core/check.h>
@@ -44,7 +45,7 @@ std::string demangled(const std::string& name) {
 class CuptiTimer final : public DeviceTimer {
  public:
   static const std::shared_ptr<CuptiTimer>& instance() {
-    // Never destroyed: CUPTI's thread may hand buffers over until the process ends.
+    // Never destroyed: CUPTI's thread may deliver buffers until the process ends.
     static const auto* const timer = new std::shared_ptr<CuptiTimer>(std::make_shared<CuptiTimer>());
     return *timer;
   }
@@ -123,14 +124,14 @@ class CuptiTimer final : public DeviceTimer {
         if (own.externalKind == kOurs) assign(own.correlationId, static_cast<std::uint32_t>(own.externalId));
         return;
       }
-      // Later versions of these records have more behind the same fields.
+      // Later versions of these records have more fields after the same ones.
       case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
         const auto& kernel = reinterpret_cast<const CUpti_ActivityKernel9&>(record);
         return add(kernel, name_of(kernel.name == nullptr ? "kernel" : kernel.name));
       }
       case CUPTI_ACTIVITY_KIND_MEMCPY: return add(reinterpret_cast<const CUpti_ActivityMemcpy5&>(record), "memcpy");
       case CUPTI_ACTIVITY_KIND_MEMSET: return add(reinterpret_cast<const CUpti_ActivityMemset4&>(record), "memset");
-      default: return;  // calls of CUDA, which are traced for their correlation alone
+      default: return;  // calls of CUDA, which are traced only for their correlation
     }
   }
 
@@ -157,7 +158,8 @@ class CuptiTimer final : public DeviceTimer {
     keep(std::move(span));
   }
 
-  // The row's record may come after what the GPU did. A graph's launch has many records, so neither goes before stop().
+  // The row's record may come after that of the GPU's work. A graph's launch has many records, so neither is dropped
+  // before stop().
   void assign(std::uint32_t correlation, std::uint32_t row) {
     rows_[correlation] = row;
     const auto waiting = waiting_.find(correlation);
@@ -184,7 +186,7 @@ class CuptiTimer final : public DeviceTimer {
   DeviceTimes times_;
   std::unordered_map<std::uint32_t, std::uint32_t> rows_;  // by correlation id
   std::unordered_map<std::uint32_t, std::vector<DeviceSpan>> waiting_;
-  std::unordered_map<std::string, std::string> names_;  // kernels', as C++ writes them
+  std::unordered_map<std::string, std::string> names_;  // mangled names of kernels to C++ names
 };
 
 }  // namespace

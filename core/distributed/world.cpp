@@ -17,7 +17,7 @@ constexpr std::chrono::minutes kTimeout{10};
 bool initialized = false;
 
 std::unique_ptr<Engine>& slot() {
-  static auto* const engine = new std::unique_ptr<Engine>;  // outlives what static destructors still ask
+  static auto* const engine = new std::unique_ptr<Engine>;  // outlives static destructors that still use it
   return *engine;
 }
 

@@ -21,22 +21,22 @@
 namespace adjoint::distributed {
 
 struct InitOptions {
-  /// How many seconds a rank waits for another, or for a sum on its GPU, before it gives up. Nothing: what the
-  /// environment variable ADJOINT_DISTRIBUTED_TIMEOUT says, or 10 minutes.
+  /// The seconds that a rank waits for another, or for a sum on its GPU, before it gives up. Defaults to the
+  /// environment variable ADJOINT_DISTRIBUTED_TIMEOUT, or 10 minutes.
   std::optional<double> timeout = {};
 };
 
 namespace detail {
 ADJOINT_API void start_alone(const InitOptions& options);
-/// Adjoint::distributed's.
+/// Defined in Adjoint::distributed.
 ADJOINT_API void start(const InitOptions& options);
 }  // namespace detail
 
-/// Finds the other processes that the launcher started. Each process takes the GPU of its number among those of its
-/// host, and default_device() is that GPU from here on. What it opens closes when the program exits. Ends the process
-/// where a rank does not come within the timeout. Throws Error where it was called before, for a timeout outside 0.001
-/// to 1e9 seconds, for more processes on a host than GPUs, where there are any, and where a launcher started several
-/// processes of a program that was linked without Adjoint::distributed.
+/// Connects to the other processes that the launcher started. Each process takes the GPU with its number among the
+/// processes of its host, and default_device() is that GPU from here on. Resources are closed when the program exits.
+/// Ends the process if a rank does not come within the timeout. Throws Error if it was called before, for a timeout
+/// outside 0.001 to 1e9 seconds, for more processes on a host than GPUs, if there are any, and if a launcher started
+/// several processes of a program that was linked without Adjoint::distributed.
 inline void init(const InitOptions& options = {}) {
 #if defined(ADJOINT_DISTRIBUTED)
   detail::start(options);
@@ -45,16 +45,16 @@ inline void init(const InitOptions& options = {}) {
 #endif
 }
 
-/// init() has been called.
+/// Returns true if init() has been called.
 ADJOINT_API bool is_initialized();
 /// This process's number, from 0; 0 before init().
 ADJOINT_API int rank();
-/// How many processes there are; 1 before init().
+/// The number of processes; 1 before init().
 ADJOINT_API int world_size();
 /// This process's number among those of its host.
 ADJOINT_API int local_rank();
 
-/// How elements of several ranks become one. kAvg is the sum divided by the number of ranks.
+/// How elements of several ranks are combined. kAvg is the sum divided by the number of ranks.
 enum class ReduceOp : std::uint8_t { kSum, kAvg, kProduct, kMin, kMax };
 
 }  // namespace adjoint::distributed

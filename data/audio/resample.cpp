@@ -1,5 +1,5 @@
-// Resampling by a polyphase filter: of the taps of the filter at the common multiple of both rates, a result needs
-// those alone that meet a sample.
+// Resampling by a polyphase filter: of the taps of the filter at the common multiple of both rates, a result needs only
+// those that meet a sample.
 #include <adjoint/data/audio/audio.h>
 
 #include <adjoint/core/check.h>
@@ -51,7 +51,7 @@ Tensor resample(const Tensor& samples, std::int64_t from, std::int64_t to) {
   for (std::int64_t row = 0; row < rows; ++row) {
     const double* x = in.data() + row * frames;
     for (std::int64_t m = 0; m < results; ++m) {
-      // Sample k stands at k up, the result at m down; the filter reaches `half` to either side.
+      // Sample k is at k up, the result at m down; the filter reaches `half` to either side.
       const std::int64_t at = m * down;
       const std::int64_t first = at > half ? (at - half + up - 1) / up : 0,
                          last = std::min((at + half) / up, frames - 1);

@@ -1,4 +1,4 @@
-// TensorBoard's event files. Of the component Adjoint::log, which is there where protobuf is.
+// TensorBoard's event files. Part of the component Adjoint::log, which is built if protobuf is found.
 #pragma once
 
 #include <adjoint/data/log.h>
@@ -8,9 +8,11 @@
 
 namespace adjoint::data {
 
-/// A writer of everything that a Log takes into a new file events.out.tfevents.<...> in `folder`, which is made where
-/// it is missing; older files there stay, and TensorBoard shows all as one run. Throws Error, naming the path, where
-/// the file cannot be written.
+/// A writer of all records of a Log into a new file events.out.tfevents.<...> in `folder`, which is created if it is
+/// missing. Older files there stay, and TensorBoard shows all as one run. If a series continues at an earlier step than
+/// its last in them, as after resuming from a checkpoint, the file records a session's start at this step, once:
+/// TensorBoard then drops this and later steps, of every series, from the older files. Throws Error, naming the path,
+/// if the file cannot be written.
 ADJOINT_API std::unique_ptr<LogWriter> event_writer(const std::filesystem::path& folder);
 
 }  // namespace adjoint::data

@@ -1,5 +1,5 @@
-// What a trained autoencoder does with whole sets of pictures. Sets are (N, 3, 32, 32), uint8, on the CPU; the model is
-// in eval mode, on `device`.
+// Applies a trained autoencoder to whole sets of pictures. Sets are (N, 3, 32, 32), uint8, on the CPU; the model is in
+// eval mode, on `device`.
 #pragma once
 
 #include "model.h"
@@ -11,7 +11,7 @@
 
 namespace autoencoder {
 
-/// What Model::compress keeps of each, on the CPU, and the pictures that Model::decompress makes of it.
+/// The result of Model::compress for each picture, on the CPU, and the pictures that Model::decompress makes from it.
 adjoint::Tensor compress(const Model& model, const adjoint::Tensor& pictures, adjoint::Device device);
 adjoint::Tensor decompress(const Model& model, const adjoint::Tensor& kept, adjoint::Device device);
 /// decompress(compress(pictures)).
@@ -20,14 +20,14 @@ adjoint::Tensor reconstruct(const Model& model, const adjoint::Tensor& pictures,
 /// `count` new pictures, which the seed decides. Draws from no default generator.
 adjoint::Tensor sample(const Model& model, std::int64_t count, std::uint64_t seed, adjoint::Device device);
 
-/// `steps` pictures on the straight line between what the model makes of two pictures (3, 32, 32).
+/// `steps` pictures on the straight line between the codes of two pictures (3, 32, 32).
 adjoint::Tensor walk(const Model& model, const adjoint::Tensor& from, const adjoint::Tensor& to, std::int64_t steps,
                      adjoint::Device device);
 
 /// Mean of the pictures' PSNRs, in dB.
 double psnr_of(const adjoint::Tensor& pictures, const adjoint::Tensor& truth);
 
-/// Pictures in rows of `columns`, and what came back of them in a row below each: (3, H, W).
+/// Pictures in rows of `columns`, and their reconstructions in a row below each: (3, H, W).
 adjoint::Tensor compared(const adjoint::Tensor& pictures, const adjoint::Tensor& reconstructed, std::int64_t columns);
 
 }  // namespace autoencoder

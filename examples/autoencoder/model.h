@@ -1,4 +1,4 @@
-// What both kinds of autoencoder do, whatever they keep of a picture.
+// The interface of both kinds of autoencoder, whatever they keep of a picture.
 #pragma once
 
 #include <adjoint/core/tensor.h>
@@ -18,19 +18,19 @@ class Model {
  public:
   virtual ~Model() = default;
 
-  /// What a saved model is made again from: its "kind", and its options.
+  /// The data from which a saved model is built again: its "kind", and its options.
   virtual nlohmann::json options() const = 0;
   virtual adjoint::nn::Module& module() = 0;
   const adjoint::nn::Module& module() const { return const_cast<Model*>(this)->module(); }
 
-  /// A picture as what stands before the bottleneck's noise or rounding: (N, ...), floating point. Between two of them
-  /// lies a straight line.
+  /// A picture's representation before the bottleneck's noise or rounding: (N, ...), floating point. The straight line
+  /// between two of them consists of such representations.
   virtual adjoint::Tensor encode(const adjoint::Tensor& pictures) const = 0;
   /// The way back from it.
   virtual adjoint::Tensor decode(const adjoint::Tensor& latent) const = 0;
   /// New pictures, by the thread's default generator.
   virtual adjoint::Tensor sample(std::int64_t count, adjoint::Device device) const = 0;
-  /// What encode() gives as it is kept: VAE's means, float32, or VQ-VAE's codes, int64; and back.
+  /// encode()'s result in the form that is stored: VAE's means, float32, or VQ-VAE's codes, int64; and back.
   virtual adjoint::Tensor compress(const adjoint::Tensor& pictures) const = 0;
   virtual adjoint::Tensor decompress(const adjoint::Tensor& kept) const = 0;
 

@@ -1,4 +1,4 @@
-// How a kind of autoencoder is trained and measured, beside what the Trainer does for all.
+// The training and measuring of one kind of autoencoder; the Trainer does the parts common to both.
 #pragma once
 
 #include "model.h"
@@ -38,11 +38,11 @@ class Recipe {
 
   virtual Model& model() = 0;
   virtual std::vector<std::string> names() const = 0;
-  /// What a step reads of random numbers, on the device.
+  /// The random numbers that a step reads, on the device.
   virtual adjoint::Tensor random(std::int64_t batch) const = 0;
-  /// A scalar for each name, whose sum is to be minimised.
+  /// A scalar for each name; their sum is to be minimised.
   virtual std::vector<adjoint::Tensor> losses(const adjoint::Tensor& pictures, const adjoint::Tensor& random) = 0;
-  /// What changes beside the parameters, after losses() and the optimiser's update.
+  /// Changes state other than the parameters, after losses() and the optimiser's update.
   virtual void update(const adjoint::Tensor&) {}
   /// Beside how well pictures come back, in eval mode.
   virtual examples::Values test(const adjoint::Tensor& pictures) = 0;

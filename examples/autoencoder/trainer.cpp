@@ -22,7 +22,7 @@ using adjoint::Tensor;
 constexpr std::int64_t kTested = 1024, kShown = 32, kSamples = 64, kColumns = 8, kWalks = 4;
 constexpr std::uint64_t kShowSeed = 2;
 
-/// Of some of what is trained on, which are always the same.
+/// The variance of some of the training pictures, always the same ones.
 double variance_of(const data::Dataset& pictures) {
   std::vector<Tensor> some;
   adjoint::Generator generator(1);

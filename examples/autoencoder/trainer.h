@@ -1,4 +1,4 @@
-// Training of either kind of autoencoder, and what shows how good it is.
+// Training of either kind of autoencoder, and outputs that show how good it is.
 #pragma once
 
 #include "recipe.h"

@@ -16,9 +16,9 @@
 
 namespace examples {
 
-/// The values of --precision. tf32 rounds the operands of float32 products where a GPU does; CPUs compute float32.
+/// The values of --precision. tf32 rounds the operands of float32 products on GPUs that do so; CPUs compute float32.
 /// bf16 and fp16 are mixed precision: convolutions and products in 16 bits, losses and parameters in float32. With fp16
-/// an optim::GradScaler for each optimiser keeps gradients in range, and leaves out updates where one is infinite.
+/// an optim::GradScaler for each optimiser keeps gradients in range, and skips updates with an infinite gradient.
 const std::vector<std::string>& precisions();
 
 class Arithmetic {
@@ -32,8 +32,8 @@ class Arithmetic {
   /// are zero before and after. Returns the loss, on its device and without waiting for it.
   adjoint::Tensor minimise(adjoint::optim::Optimizer& optimizer, const std::function<adjoint::Tensor()>& loss);
 
-  /// Of the scalers, in the order in which their optimisers first came to minimise(), which is to be the same in every
-  /// run: empty but for fp16.
+  /// The scalers' state, in the order in which their optimisers were first passed to minimise(); that order must be the
+  /// same in every run. Empty except for fp16.
   adjoint::NamedTensors state_dict() const;
   void load_state_dict(const adjoint::NamedTensors& state);
 

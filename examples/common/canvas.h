@@ -1,5 +1,5 @@
-// Drawing reports with Cairo: shapes, labels and pictures. Data that programs train on are drawn with paint.h, which
-// needs no Cairo and no font, so that they are the same everywhere.
+// Drawing reports with Cairo: shapes, labels and pictures. Training data are drawn with paint.h, which needs no Cairo
+// and no font, so that they are the same everywhere.
 #pragma once
 
 #include <adjoint/core/tensor.h>
@@ -26,7 +26,7 @@ inline constexpr Rgb kInk{0.13F, 0.15F, 0.19F}, kSoft{0.42F, 0.45F, 0.50F}, kPal
 inline constexpr Rgb kBlue{0.10F, 0.40F, 0.80F}, kOrange{0.90F, 0.45F, 0.10F}, kGreen{0.13F, 0.55F, 0.30F},
     kPurple{0.50F, 0.25F, 0.65F};
 
-/// Whether this build has Cairo. Where it has not, making a Canvas throws Error.
+/// Whether this build has Cairo. If not, constructing a Canvas throws Error.
 bool can_draw();
 
 enum class Align : std::uint8_t { kLeft, kCentre, kRight };
@@ -38,7 +38,7 @@ struct TextOptions {
   bool bold = false;
 };
 
-/// A picture being drawn. What lies outside is left out.
+/// A picture being drawn. Parts outside it are clipped.
 class Canvas {
  public:
   /// Throws Error for extents that Cairo cannot have.
@@ -52,7 +52,7 @@ class Canvas {
 
   void rectangle(Point low, Point high, Rgb color);
   void disc(Point centre, double radius, Rgb color);
-  /// Round ends and joints; dashes of this length, where it is not 0.
+  /// Round ends and joints; dashes of the given length, unless it is 0.
   void polyline(const std::vector<Point>& points, double thickness, Rgb color, double dash = 0.0);
   /// The line's foot stands at `at`.
   void text(Point at, const std::string& text, const TextOptions& options = {});

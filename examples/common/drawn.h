@@ -32,7 +32,7 @@ struct DrawnSet {
 
 /// Names of the sets that there are.
 std::vector<std::string> drawn_sets();
-/// Throws Error where there is none of that name.
+/// Throws Error if there is no set of that name.
 const DrawnSet& drawn_set(const std::string& name);
 
 }  // namespace examples

@@ -6,7 +6,7 @@ namespace examples {
 /// From now on SIGINT, SIGTERM and SIGHUP ask the training to save and stop. One that comes two seconds or more after
 /// the first ends the program at once.
 void catch_interrupts();
-/// The signal that asked; 0: none did.
+/// The signal that asked for the interruption; 0 if there was none.
 int interrupted();
 
 }  // namespace examples

@@ -9,8 +9,8 @@ namespace examples {
 
 inline const std::vector<std::string> kPictureExtensions{".png", ".jpg", ".jpeg"};
 
-/// Throws Error, naming the file, where its name ends in none of these extensions (in either case), and where it cannot
-/// be made: better before the work than after it. `program` stands in the error.
+/// Throws Error, naming the file, if its name ends in none of these extensions (in either case), or if it cannot be
+/// created: better before the work than after it. `program` appears in the error.
 void check_output(const std::string& program, const std::filesystem::path& path,
                   const std::vector<std::string>& extensions = kPictureExtensions);
 

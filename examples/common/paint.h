@@ -1,5 +1,5 @@
-// Painting the data that programs train on where they are given none: shapes with smooth edges by their distance
-// functions, with texture and shading, and masks of what is where. The same on every machine up to rounding.
+// Painting training data for programs that are given none: shapes with smooth edges by their distance functions, with
+// texture and shading, and masks of the objects. The same on every machine up to rounding.
 #pragma once
 
 #include "common/canvas.h"
@@ -37,8 +37,8 @@ class Dice {
   adjoint::Generator generator_;
 };
 
-/// A picture being painted, with a number for each pixel that says what covers most of it (0 at first). What lies
-/// outside is left out.
+/// A picture being painted, with a number for each pixel that identifies the object covering most of it (0 at first).
+/// Parts outside are clipped.
 class Painting {
  public:
   Painting(std::int64_t height, std::int64_t width, Rgb background = {});
@@ -85,7 +85,7 @@ class Painting {
   std::vector<std::uint8_t> labels_;
 };
 
-/// What a surface looks like: a colour, shaded from one side to the other, with a texture.
+/// The appearance of a surface: a colour, shaded from one side to the other, with a texture.
 class Paint {
  public:
   explicit Paint(Dice& dice);

@@ -22,8 +22,8 @@ struct PicturesOptions {
   /// Of all pictures together: of larger ones only the middle is kept.
   std::int64_t max_pixels = 1'000'000'000;
 };
-/// The pictures below the folder that can be read; each that cannot is named, with the reason, in a line on standard
-/// error. Throws Error, naming the folder, where none is left.
+/// The readable pictures below the folder; each unreadable one is named, with the reason, in a line on standard error.
+/// Throws Error, naming the folder, if none is left.
 std::vector<Picture> read_pictures(const std::string& program, const std::filesystem::path& folder,
                                    const PicturesOptions& options = {});
 
@@ -31,7 +31,7 @@ std::vector<Picture> read_pictures(const std::string& program, const std::filesy
 std::pair<std::vector<Picture>, std::vector<Picture>> split(const std::string& program,
                                                             const std::vector<Picture>& pictures);
 
-/// FNV-1a of shapes and bytes, to tell whether a training goes on with the data that it began with.
+/// FNV-1a of shapes and bytes, to check whether a training resumes with the data that it began with.
 std::uint64_t fingerprint(const std::vector<Picture>& pictures);
 
 }  // namespace examples

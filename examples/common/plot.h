@@ -27,9 +27,9 @@ struct Panel {
 void write_plot(const std::filesystem::path& path, const std::vector<Panel>& panels);
 
 struct GridOptions {
-  /// Above the columns; none, or one for each.
+  /// Titles above the columns: none, or one for each.
   std::vector<std::string> titles = {};
-  /// The title that stands out; -1: none.
+  /// The title that is highlighted; -1 for none.
   std::int64_t marked = -1;
   /// Each picture's pixels are drawn so large.
   std::int64_t zoom = 1;

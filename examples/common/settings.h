@@ -1,5 +1,5 @@
-// Settings: what a training depends on, told once: an option of the command line, its bounds, its value with --quick,
-// and its place in the checkpoint, so that --resume needs nothing else.
+// Settings: the values that a training depends on, each declared once: an option of the command line, its bounds, its
+// value with --quick, and its place in the checkpoint, so that --resume needs nothing else.
 #pragma once
 
 #include <adjoint/core/error.h>
@@ -24,7 +24,7 @@ class SettingBase {
  public:
   virtual ~SettingBase() = default;
   virtual void save(nlohmann::json& to) const = 0;
-  /// Throws Error where it is not there, nlohmann::json::exception where it is of another type.
+  /// Throws Error if the value is missing, nlohmann::json::exception if it has another type.
   virtual void load(const nlohmann::json& from) = 0;
   virtual void make_quick() = 0;
   /// Throws Error, naming the option, for a value that it must not have.
@@ -53,7 +53,7 @@ class Setting final : public SettingBase {
     choices_ = std::move(values);
     return *this;
   }
-  /// The value with --quick, where the command line gives none.
+  /// The value with --quick, if the command line gives none.
   Setting& quick(std::type_identity_t<T> value) {
     quick_ = std::move(value);
     return *this;
@@ -104,8 +104,8 @@ class Settings {
  public:
   Settings(std::string program, CLI::App& train) : program_(std::move(program)), train_(train) {}
 
-  /// The option `name` ("--features"), whose default is what `value` holds; a bool is a flag. `value` must outlive
-  /// this.
+  /// The option `name` ("--features"); its default is the current content of `value`; a bool is a flag. `value` must
+  /// outlive this.
   template <class T>
   Setting<T>& add(const std::string& name, T& value, const std::string& text) {
     CLI::Option* option = nullptr;
@@ -135,7 +135,7 @@ class Settings {
     for (const auto& setting : all_) setting->save(json);
     return json;
   }
-  /// Throws nlohmann::json::exception for what is no object of these settings, Error as check() does.
+  /// Throws nlohmann::json::exception for JSON that is not an object of these settings, and Error as check() does.
   void load(const nlohmann::json& json) {
     for (const auto& setting : all_) setting->load(json);
     check();

@@ -1,4 +1,4 @@
-// What programs of small square pictures share: where those that they train on come from, and grids of them.
+// Shared by programs of small square pictures: the sources of training pictures, and grids of them.
 #pragma once
 
 #include "common/drawn.h"
@@ -19,24 +19,24 @@ adjoint::Tensor to_bytes(const adjoint::Tensor& pictures);
 /// The middle square of a picture (3, H, W), uint8, as (3, 32, 32), uint8.
 adjoint::Tensor square_of(const adjoint::Tensor& picture);
 
-/// Pictures of a set from number `first` on as (count, 3, 32, 32) in [-1, 1], float32; `labels`, where given, receives
+/// Pictures of a set from number `first` on as (count, 3, 32, 32) in [-1, 1], float32; `labels`, if given, receives
 /// their classes (count), int64.
 adjoint::Tensor drawn_batch(const DrawnSet& set, std::uint64_t first, std::int64_t count,
                             adjoint::Tensor* labels = nullptr);
 
 /// Drawn pictures, or a user's.
 struct SquareSource {
-  /// Those of the set `drawn_name` where `path` is empty; else the path is a folder with MNIST's or CIFAR-10's files,
-  /// whose test sets are `tests`, or one of PNG or JPEG files, of which every eighth is held out as `tests` where
-  /// `hold_out` is true. Those that cannot be read are named and passed over. `training` counts as having `size`
-  /// examples. Throws Error, naming the path, where there are not two.
+  /// The pictures of the set `drawn_name` if `path` is empty; otherwise the path is a folder with MNIST's or CIFAR-10's
+  /// files, whose test sets become `tests`, or one of PNG or JPEG files, of which every eighth is held out as `tests`
+  /// if `hold_out` is true. Unreadable pictures are named and skipped. `training` counts as having `size` examples.
+  /// Throws Error, naming the path, if there are fewer than two pictures.
   SquareSource(const std::string& program, const std::string& path, const std::string& drawn_name, std::int64_t size,
                bool hold_out);
 
   const DrawnSet& drawn;
 
-  adjoint::Tensor pictures;                          // (N, 3, 32, 32), uint8: what is trained on; undefined: drawn
-  adjoint::Tensor tests;                             // likewise
+  adjoint::Tensor pictures;                          // (N, 3, 32, 32), uint8: the training pictures; undefined: drawn
+  adjoint::Tensor tests;                             // the same for the test pictures
   std::unique_ptr<adjoint::data::Dataset> training;  // random ones, (3, 32, 32) in [-1, 1]; of drawn ones no end
   std::uint64_t fingerprint = 0;                     // of a user's
 

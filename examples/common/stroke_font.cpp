@@ -105,7 +105,7 @@ constexpr Entry kTable[] = {
     {'\'', "0806"},
 };
 
-/// Chaikin's corner cutting (1974): three rounds are smooth at any size drawn here. Ends stay where they are.
+/// Chaikin's corner cutting (1974): three rounds are smooth at any size drawn here. The end points are kept.
 std::vector<Point> smoothed(std::vector<Point> points) {
   for (int round = 0; round < 3; ++round) {
     std::vector<Point> cut{points.front()};
@@ -141,7 +141,7 @@ Glyph parsed(std::string_view text) {
   return glyph;
 }
 
-/// An empty glyph for what the font lacks.
+/// An empty glyph for characters that the font lacks.
 const Glyph& glyph_of(char character) {
   static const std::array<Glyph, 128> glyphs = [] {
     std::array<Glyph, 128> all;

@@ -8,8 +8,8 @@
 
 namespace examples {
 
-/// A character's strokes, y upwards from the line that it stands on: capitals and digits are 6 high and 3 or 4 wide,
-/// from x = 0 on; small letters are 4 high, and some hang 2 below. None of what the font lacks.
+/// A character's strokes, y upwards from the baseline: capitals and digits are 6 high and 3 or 4 wide, from x = 0 on;
+/// small letters are 4 high, and some hang 2 below. No strokes for characters that the font lacks.
 const std::vector<std::vector<Point>>& strokes_of(char character);
 
 /// Capitals are `size` pixels high; the first one's foot stands at `at`. `angle` turns the line clockwise, in radians;

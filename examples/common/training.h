@@ -1,7 +1,7 @@
-// Training: what a program says of its own, and the loop that all of them share.
+// Training: the part that each program defines, and the loop that all of them share.
 //
-// A program derives from Training; the loop asks it for batches and steps, tests it now and then, shows and logs how it
-// goes, writes checkpoints, and goes on from them to the bit.
+// A program derives from Training; the loop asks it for batches and steps, tests it now and then, shows and logs its
+// progress, writes checkpoints, and resumes from them bit for bit.
 #pragma once
 
 #include "common/run_folder.h"
@@ -27,7 +27,7 @@
 
 namespace examples {
 
-/// What the command line of every program's `train` says.
+/// The values of the common options of `train`.
 struct Run {
   std::string program;
   adjoint::Device device;
@@ -37,7 +37,7 @@ struct Run {
   std::int64_t test_every = 100;
   double lr = 1e-3;
   std::uint64_t seed = 1;
-  /// The loader's: the seed, and of another rank than 0 one of its own.
+  /// The loader's seed: the seed itself, and on ranks other than 0 one of their own.
   std::uint64_t data_seed = 1;
   bool quick = false;
   /// Steps as CUDA graphs (core/graphed_step.h): the same bits, with next to nothing for the host to do.
@@ -45,10 +45,10 @@ struct Run {
   std::string out;
 };
 
-/// Measured numbers by name. Names are what curves and metrics.json show: "psnr", "mean_iou".
+/// Measured numbers by name. The names appear in curves and metrics.json: "psnr", "mean_iou".
 using Values = std::vector<std::pair<std::string, double>>;
 
-/// A moment of a training, for what tests and writes.
+/// A moment of a training, passed to tests and writes.
 struct Moment {
   std::int64_t step = 0;
   const RunFolder& folder;
@@ -63,28 +63,28 @@ class Training {
   Training& operator=(const Training&) = delete;
   virtual ~Training();
 
-  /// Says what goes into a checkpoint: everything that later steps depend on but the default generator, which the loop
-  /// keeps, and what stands in the settings.
+  /// Adds everything to a checkpoint that later steps depend on, except the default generator, which the loop keeps,
+  /// and the settings.
   virtual void add_to(State& state) = 0;
-  /// A line about what is trained on what, said before the first step.
+  /// A line that describes the model and the data, shown before the first step.
   virtual std::string description() const = 0;
-  /// What step() gives, by name; the first is the loss.
+  /// The names of step()'s results; the first is the loss.
   virtual std::vector<std::string> names() const { return {"loss"}; }
   /// A batch on the device: whatever step() reads that changes from step to step.
   virtual std::vector<adjoint::Tensor> next() = 0;
-  /// One step, of operators on the device alone: nothing is read back, so that a CUDA graph can hold it. What it counts
-  /// on the host it counts within GraphedStep::on_replay(). Gives a scalar for each name.
+  /// One step, made only of operators on the device: nothing is read back, so that a CUDA graph can hold it. Counts
+  /// kept on the host are updated in GraphedStep::on_replay(). Returns a scalar for each name.
   virtual std::vector<adjoint::Tensor> step(const std::vector<adjoint::Tensor>& batch) = 0;
   /// Tells steps apart that do other things than those before: a graph of one serves no other.
   virtual std::int64_t phase() const { return 0; }
-  /// Measures on what it does not train on, before the first step too; draws from no default generator. The first value
-  /// is the one that counts.
+  /// Measures on data that it does not train on, before the first step too, without drawing from the default generator.
+  /// The first value decides.
   virtual Values test(const Moment& moment) = 0;
-  /// What the first value would be by simpler means, such as bicubic interpolation: for comparison.
+  /// The first value as simpler methods reach it, such as bicubic interpolation, for comparison.
   virtual Values baselines() const { return {}; }
-  /// The trained model and what shows how good it is, each an output of these names.
+  /// The names of the outputs: the trained model and files that show how good it is.
   virtual std::vector<std::string> outputs() const = 0;
-  /// Writes them; adds to `metrics` what metrics.json is to have beside the loop's own.
+  /// Writes them; adds further entries to `metrics`, the content of metrics.json.
   virtual void finish(const Moment& moment, nlohmann::ordered_json& metrics) = 0;
 };
 
@@ -100,33 +100,34 @@ struct CurvePoint {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CurvePoint, step, seconds, losses, values, memory_in_use, memory_held)
 
-/// The loop over a Training. Of several processes that train together (core/distributed/world.h), each steps on batches
-/// of its own; rank 0 alone tests, writes and speaks.
+/// The loop over a Training. If several processes train together (core/distributed/world.h), each steps on its own
+/// batches; only rank 0 tests, writes and prints.
 class Loop {
  public:
   static constexpr const char* kCheckpoint = "checkpoint.safetensors";
 
   /// All three must outlive it.
   Loop(Training& training, const Run& run, const Settings& settings);
-  /// Waits for a checkpoint that is being written; what that failed at becomes a message.
+  /// Waits for a checkpoint that is being written; if that failed, prints a message.
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  /// Goes on from the folder's checkpoint, with any number of ranks. Throws Error, naming it.
+  /// Goes on from the folder's checkpoint, with any number of ranks, to the run's last step, which may be another than
+  /// it was. Throws Error, naming it.
   void load(const RunFolder& folder);
-  /// Returns when the checkpoint is on the disk. Throws Error where a loss is no longer finite: what the last
-  /// checkpoint holds is better than what diverged.
+  /// Returns when the checkpoint is on the disk. Throws Error if a loss is no longer finite, because the last
+  /// checkpoint is better than a diverged state.
   void save(const RunFolder& folder);
 
-  /// Steps until the last one, and returns true; or until interrupted(), asked before every step, and returns false.
-  /// Writes a checkpoint at its start, after every test and where it is interrupted, into a folder made anew where it
-  /// was removed meanwhile. A thread writes beside the next steps. Where that fails, the next checkpoint's turn tells
-  /// it, and steps go on when that one is on the disk; the last one is waited for too. Throws Error where a checkpoint
-  /// that is waited for cannot be written: the one before it is still there.
+  /// Steps until the last step, and returns true; or until interrupted(), which is asked before every step, and returns
+  /// false. Writes a checkpoint at its start, after every test and on interruption, and creates the folder again if it
+  /// was removed meanwhile. A thread writes while the next steps run. If a write fails, this is reported when the next
+  /// checkpoint is due, and steps continue once that one is on the disk; the last checkpoint is waited for too. Throws
+  /// Error if a checkpoint that is waited for cannot be written; the previous one is then still there.
   bool run(RunFolder& folder, const std::function<bool()>& interrupted);
-  /// Has the training write its outputs, and writes metrics.json and, where there is Cairo, curves.png. Returns the
-  /// names of what was written. Rank 0's.
+  /// Lets the training write its outputs, and writes metrics.json and, if there is Cairo, curves.png. Returns the names
+  /// of the files written. Called by rank 0.
   std::vector<std::string> finish(RunFolder& folder);
 
   std::int64_t steps_done() const { return step_; }
@@ -154,7 +155,7 @@ class Loop {
   std::unique_ptr<adjoint::data::Log> log_;
   std::vector<std::string> names_, value_names_;
   std::vector<adjoint::Tensor> sums_;  // float64, on the device: of the steps since the last test
-  std::vector<double> saved_sums_;     // what a checkpoint holds of them
+  std::vector<double> saved_sums_;     // their values in a checkpoint
   std::int64_t step_ = 0;
   double seconds_ = 0.0;
   std::vector<CurvePoint> curve_;

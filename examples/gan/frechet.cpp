@@ -29,7 +29,7 @@ using examples::drawn_batch;
 
 constexpr std::int64_t kFeatures = 64, kBatch = 64, kTests = 1000;
 constexpr std::uint64_t kSeed = 20171212;
-// Where in the series of pictures they stand: apart from what is trained and measured on.
+// First numbers in the series of pictures: separate from those that are trained and measured on.
 constexpr std::uint64_t kTestPictures = std::uint64_t{1} << 62U, kFitPictures = std::uint64_t{3} << 61U;
 
 /// A symmetric matrix, row by row: eigenvalues, and vectors as columns, by Jacobi's rotations.
@@ -72,7 +72,7 @@ Tensor matrix(const std::vector<double>& values, const adjoint::Shape& shape) {
   return Tensor::from_vector(values, shape, {.dtype = adjoint::kFloat64});
 }
 
-/// The root of a positive semidefinite matrix (n, n), float64; what rounding made negative counts as 0.
+/// The root of a positive semidefinite matrix (n, n), float64; eigenvalues that rounding made negative count as 0.
 Tensor root(const std::vector<double>& of, std::int64_t n) {
   Eigen e = eigen(of, static_cast<std::size_t>(n));
   for (double& value : e.values) value = std::sqrt(std::max(value, 0.0));

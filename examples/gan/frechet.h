@@ -24,7 +24,7 @@ Gaussian gaussian_of(const adjoint::Tensor& features);
 /// |mean_a - mean_b|^2 + tr(A + B - 2 (A B)^(1/2)), A and B the covariances; never negative.
 double frechet_distance(const Gaussian& a, const Gaussian& b);
 
-/// Tells the class of a drawn picture by features that are left when it forgets where they were.
+/// Recognises the class of a drawn picture by features that do not depend on their position.
 class Classifier : public adjoint::nn::Module {
  public:
   /// Of the pictures of `drawn`, which must outlive it. The first weights are always the same; draws from no default

@@ -31,7 +31,7 @@ constexpr double kPenalty = 10.0;  // WGAN-GP's weight of its gradient penalty
 
 }  // namespace
 
-/// What belongs to a loss.
+/// The parts that belong to a loss.
 struct Trainer::Recipe {
   std::string name;
   adjoint::GanLoss loss;
@@ -78,7 +78,7 @@ struct Trainer::Source : examples::SquareSource {
   Source(const Options& options, const examples::Run& run, std::int64_t critic_steps)
       : SquareSource("gan", options.images, options.drawn,
                      run.batch * critic_steps * std::min<std::int64_t>(run.test_every, 1000), false) {}
-  /// What generated pictures are compared with.
+  /// The pictures that generated ones are compared with.
   Tensor compared(std::uint64_t first = 0) const {
     return pictures.defined() ? pictures : to_bytes(examples::drawn_batch(drawn, first, kCompared));
   }

@@ -24,7 +24,7 @@ namespace gan {
 struct Options {
   /// Folder of pictures, or with MNIST's or CIFAR-10's files; empty: drawn ones.
   std::string images;
-  /// Which, and what the classifier knows.
+  /// The drawn set; also the one whose classes the classifier knows.
   std::string drawn = "shapes";
   std::string loss = "nonsaturating";
   std::int64_t latent = 64, features = 64;
@@ -63,7 +63,7 @@ class Trainer final : public examples::Training {
   /// The average's pictures, in eval mode; uint8, on the CPU.
   adjoint::Tensor averaged(const adjoint::Tensor& noise);
   Gaussian features_of(const adjoint::Tensor& bytes) const;
-  /// Trains the classifier, where a checkpoint has not brought it, and measures the real pictures.
+  /// Trains the classifier, unless it came from a checkpoint, and measures the real pictures.
   void prepare_measure();
 
   examples::Run run_;

@@ -1,4 +1,4 @@
-// segmentation: trains a U-Net that tells what each pixel of a picture shows, and applies it.
+// segmentation: trains a U-Net that classifies each pixel of a picture, and applies it.
 #include "predict.h"
 #include "trainer.h"
 

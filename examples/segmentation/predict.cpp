@@ -21,7 +21,7 @@ namespace {
 namespace data = adjoint::data;
 using adjoint::Tensor;
 
-/// Where one tile stands along one axis: what is computed, and what of it is kept.
+/// The place of a tile along one axis: the computed part, and the part of it that is kept.
 struct Span {
   std::int64_t from, to;         // of the window
   std::int64_t inner, inner_to;  // of the tile
@@ -101,7 +101,7 @@ Tensor colored(const Tensor& classes) {
   const auto* in = classes.data<std::uint8_t>();
   auto* out = result.mutable_data<std::uint8_t>();
   for (std::int64_t i = 0; i < h * w; ++i) {
-    // Class 0 stays black; beyond the table colours come again. What is not counted is grey.
+    // Class 0 stays black; beyond the table colours repeat. Pixels that are not counted are grey.
     const std::size_t n = kColors.size() - 1, index = in[i] == 0 ? 0 : (in[i] - 1U) % n + 1U;
     for (std::int64_t c = 0; c < 3; ++c)
       out[c * h * w + i] = in[i] == kIgnored ? 128 : kColors[index][static_cast<std::size_t>(c)];

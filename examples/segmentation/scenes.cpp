@@ -18,7 +18,7 @@ using examples::Point;
 constexpr float kPi = std::numbers::pi_v<float>;
 enum Class : int { kBackground, kDisc, kSquare, kStar, kWire };
 
-// What the shapes' colours lean to.
+// The hues to which the shapes' colours tend.
 constexpr std::array<examples::Rgb, 5> kHues{
     {{}, {0.85F, 0.3F, 0.2F}, {0.2F, 0.4F, 0.85F}, {0.9F, 0.75F, 0.2F}, {0.2F, 0.7F, 0.35F}}};
 
@@ -30,7 +30,7 @@ Point anywhere(const Painting& painting, Dice& dice) {
 void draw_shape(Painting& painting, Dice& dice, Class kind) {
   const Point centre = anywhere(painting, dice);
   const float radius = dice.log_between(7.0F, 24.0F), turn = dice.between(0, 2 * kPi);
-  // What is seen through a hole is another surface, which is the background's class.
+  // Another surface is seen through a hole; it has the background's class.
   const float hole = kind != kStar && dice.chance(0.25F) ? dice.between(0.3F, 0.6F) * radius : 0.0F;
   const auto points = dice.integer(5, 7);
   const auto distance = [&](Point p) {

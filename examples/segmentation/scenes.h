@@ -9,7 +9,7 @@
 
 namespace segmentation {
 
-/// What stands in a mask for a pixel that is not counted.
+/// The mask value of a pixel that is not counted.
 inline constexpr std::uint8_t kIgnored = 255;
 
 struct Scene {

@@ -26,7 +26,7 @@ struct Options {
   std::string images, masks;
   std::string norm = "batch";
   std::int64_t features = 16, depth = 3;
-  /// Extent of what is trained on, in pixels.
+  /// Extent of the training patches, in pixels.
   std::int64_t patch = 96;
 
   void add_to(examples::Settings& settings);
@@ -42,8 +42,8 @@ struct MaskedPictures {
   std::vector<std::string> names;  // of the pictures
   std::int64_t classes = 0;
 };
-/// Throws Error, naming the file, where a picture has no mask or one of another size, and where masks are no class
-/// numbers. Pictures that cannot be read are told on standard error and left out.
+/// Throws Error, naming the file, if a picture has no mask or one of another size, or if a mask's values are not class
+/// numbers. Pictures that cannot be read are reported on standard error and left out.
 MaskedPictures read_masked(const std::string& images, const std::string& masks);
 
 class Trainer final : public examples::Training {

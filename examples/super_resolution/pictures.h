@@ -1,4 +1,4 @@
-// Where pictures come from and what is made of them: low resolutions, luma, patches to train on, PSNR.
+// The sources of pictures and the data made from them: low resolutions, luma, patches to train on, PSNR.
 #pragma once
 
 #include "model.h"
@@ -32,8 +32,8 @@ class PictureSet {
   std::int64_t size() const { return count_; }
   std::int64_t scale() const { return scale_; }
   std::string name(std::int64_t i) const;
-  /// `convert(rgb(i))` of every picture, in parallel. Those that cannot be read or are too small leave the set, each
-  /// with a line on standard error that names it. Throws Error where none is left.
+  /// `convert(rgb(i))` of every picture, in parallel. Pictures that cannot be read or are too small leave the set, each
+  /// with a line on standard error that names it. Throws Error if none is left.
   std::vector<LumaPair> read(const std::function<LumaPair(const adjoint::Tensor& rgb)>& convert);
   /// (3, H, W), uint8, H and W multiples of the scale: last rows and columns that are too many are left out.
   adjoint::Tensor rgb(std::int64_t i) const;
@@ -45,15 +45,15 @@ class PictureSet {
   std::int64_t max_pixels_ = std::numeric_limits<std::int64_t>::max();  // of one picture
 };
 
-/// data::list_images, what it passes over named on standard error. Throws Error where there is none.
+/// data::list_images; skipped files are named on standard error. Throws Error if there are no pictures.
 std::vector<std::filesystem::path> listed(const std::filesystem::path& folder);
 
 struct Split {
   PictureSet training, validation;
 };
-/// The pictures of `training` and `validation`, what is passed over named on standard error; where `validation` is
-/// empty, every eighth of `training`'s, at least one, is kept for it. Throws Error where a picture would be in both, or
-/// one of the sets would be empty.
+/// The pictures of `training` and `validation`; skipped files are named on standard error. If `validation` is empty,
+/// every eighth of `training`'s, at least one, is kept for it. Throws Error if a picture would be in both, or one of
+/// the sets would be empty.
 Split split_folder(const std::filesystem::path& training, const std::filesystem::path& validation, std::int64_t scale);
 
 /// BT.601 luma (1, H, W), float32 in [0, 1], of a picture (3, H, W), uint8.
@@ -63,8 +63,8 @@ adjoint::Tensor shrunk(const adjoint::Tensor& rgb, std::int64_t scale);
 
 /// 10 log10(1 / mean squared error) in dB, over (1, H, W) clamped to [0, 1], a border of so many pixels left out.
 double psnr(const adjoint::Tensor& image, const adjoint::Tensor& reference, std::int64_t border);
-/// The structural similarity (adjoint::ssim) of the same pixels; where they are fewer than 11 in a direction, its
-/// window is the largest that they hold.
+/// The structural similarity (adjoint::ssim) of the same pixels; if they are fewer than 11 in a direction, its window
+/// is the largest that fits.
 double ssim(const adjoint::Tensor& image, const adjoint::Tensor& reference, std::int64_t border);
 
 /// Of a picture (3, H, W), uint8; float32.
@@ -74,12 +74,12 @@ LumaPair luma_pair(const adjoint::Tensor& rgb, std::int64_t scale);
 /// patch). Lumas are kept in memory as 8 bits.
 class Patches final : public adjoint::data::Dataset {
  public:
-  /// `patch` in low-resolution pixels; `size` examples make an epoch. Throws Error where no picture is large enough.
+  /// `patch` in low-resolution pixels; `size` examples make an epoch. Throws Error if no picture is large enough.
   Patches(PictureSet pictures, std::int64_t patch, std::int64_t size);
 
   std::int64_t size() const override { return size_; }
   adjoint::data::Example get(std::int64_t index, adjoint::Generator& generator) const override;
-  /// Of all lumas kept: equal for equal pictures, so that a run is not resumed with others.
+  /// A hash of all lumas kept, so that a run is not resumed with other pictures.
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:

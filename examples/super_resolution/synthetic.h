@@ -1,4 +1,4 @@
-// Pictures that the project makes itself, for training where no photographs are given: edges, text and texture.
+// Pictures that the project draws itself, for training without photographs: edges, text and texture.
 #pragma once
 
 #include <adjoint/core/tensor.h>

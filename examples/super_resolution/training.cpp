@@ -23,7 +23,7 @@ using adjoint::Tensor;
 // Made pictures: the first ones are for tests, whatever the number to train on.
 constexpr std::int64_t kMadeExtent = 256, kMadeTests = 12, kMadePictures = 96;
 
-// What is kept in memory to train on; and what is tested on every now and then, which should take a second or two.
+// Limits of the pixels kept in memory to train on, and of those in a test, which should take a second or two.
 constexpr std::int64_t kTrainingPixels = 1'000'000'000, kTestPixels = 4'000'000;
 
 Split split_of(const Options& options) {

@@ -1,4 +1,4 @@
-// Training: what it is trained and tested on, its step, and what it leaves behind.
+// Training: the data for training and testing, the step, and the outputs.
 #pragma once
 
 #include "adversary.h"
@@ -25,10 +25,10 @@ struct Options {
   std::string images;
   /// Pictures to test on; empty: some of `images`, which are then left out of training.
   std::string validation;
-  /// Extent of what is trained on, in low-resolution pixels.
+  /// Extent of the training patches, in low-resolution pixels.
   std::int64_t patch = 32;
   ModelOptions model = {};
-  /// What the difference from the original is measured by: mse, l1, charbonnier; gan: l1, and a discriminator.
+  /// The measure of the difference from the original: mse, l1, charbonnier; gan: l1, and a discriminator.
   std::string loss = "mse";
   /// Of the discriminator's first layer.
   std::int64_t discriminator_channels = 64;
@@ -76,8 +76,8 @@ class Trainer final : public examples::Training {
   double bicubic_psnr_ = 0.0;
 };
 
-/// comparison.png: pieces of up to three of the pictures that it is tested on, each as the network sees it, enlarged
-/// bicubically, enlarged by the model, and as it was; with the whole picture's PSNR.
+/// comparison.png: pieces of up to three test pictures, each as the network sees it, enlarged bicubically, enlarged by
+/// the model, and the original; with the whole picture's PSNR.
 void write_comparison(const std::filesystem::path& path, const Trainer& trainer, const std::vector<Quality>& qualities);
 
 }  // namespace super_resolution

@@ -15,7 +15,7 @@ namespace {
 using examples::Dice;
 
 constexpr float kPi = std::numbers::pi_v<float>;
-constexpr float kBefore = 0.4F;  // seconds that are made and dropped, so that sound is under way where it begins
+constexpr float kBefore = 0.4F;  // seconds that are made and dropped, so that sound has set in at the start
 
 std::int64_t count_of(float seconds, float rate) { return static_cast<std::int64_t>(seconds * rate); }
 
@@ -63,13 +63,13 @@ constexpr std::array<std::array<float, 3>, 10> kVowels{{{270, 2290, 3010},
                                                         {640, 1190, 2390},
                                                         {490, 1350, 1690}}};
 
-/// What a voice does at a time: levels, and where its resonances are.
+/// A voice's state at a time: levels, and the frequencies of its resonances.
 struct Posture {
   float voiced = 0.0F, breath = 0.0F, hiss = 0.0F, hiss_frequency = 4000.0F, hiss_width = 1500.0F;
   std::array<float, 4> formants{500.0F, 1500.0F, 2500.0F, 3500.0F};
 };
 
-/// One sound of speech, from what comes before it, and how long it lasts, in seconds.
+/// The next sound of speech, given the one before it, and its duration in seconds.
 Posture next_posture(const Posture& before, float throat, Dice& dice, float& seconds) {
   Posture p;
   const auto& vowel = kVowels[static_cast<std::size_t>(dice.integer(0, std::ssize(kVowels) - 1))];

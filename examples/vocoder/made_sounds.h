@@ -1,5 +1,5 @@
-// Sound that the program makes to learn from where it is given none: voices and music. The same on every machine up to
-// rounding.
+// Sound that the program synthesises to learn from if it is given none: voices and music. The same on every machine up
+// to rounding.
 #pragma once
 
 #include <adjoint/core/tensor.h>

@@ -1,4 +1,4 @@
-// How near to a sound what is made from its mel spectrogram comes, and how long making it takes.
+// The distance between a sound and its resynthesis from its mel spectrogram, and the time that the synthesis takes.
 #pragma once
 
 #include "generator.h"
@@ -17,10 +17,10 @@ namespace vocoder {
 struct Distances {
   double stft = 0.0, mel = 0.0;
 };
-/// Of sounds (C, L) of one shape, any length; zeros stand behind those that are shorter than the longest window.
+/// Of sounds (C, L) of one shape, any length; sounds shorter than the longest window are padded with zeros.
 Distances distances(const adjoint::Tensor& made, const adjoint::Tensor& original, std::int64_t sample_rate);
 
-/// Sound (C, L) on any device -> what the model makes of its spectrogram, (C, L) on the CPU, in one piece.
+/// Sound (C, L) on any device -> the model's synthesis from its spectrogram, (C, L) on the CPU, in one piece.
 adjoint::Tensor resynthesized(const Generator& model, const adjoint::Tensor& sound, adjoint::Device device);
 /// The same by griffin_lim.
 adjoint::Tensor by_griffin_lim(const adjoint::Tensor& sound, std::int64_t sample_rate, adjoint::Device device);
@@ -32,7 +32,7 @@ struct Level {
 };
 Level level_of(const adjoint::Tensor& sound);
 
-/// Distances from a sound of what the model, and of what Griffin-Lim makes of its spectrogram.
+/// Distances from a sound of the model's and of Griffin-Lim's synthesis from its spectrogram.
 struct Measured {
   std::string name;
   Distances model, griffin_lim;

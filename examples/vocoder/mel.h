@@ -1,4 +1,4 @@
-// Mel spectrograms, which sound is made from, and how near to a sound what was made from its spectrogram comes.
+// Mel spectrograms, which sound is synthesised from, and the distance between a sound and its synthesis.
 #pragma once
 
 #include <adjoint/core/tensor.h>
@@ -23,13 +23,13 @@ adjoint::Tensor log_mel(const adjoint::Tensor& sound, std::int64_t sample_rate);
 /// Frames of a sound of this length.
 inline std::int64_t frames_of(std::int64_t samples) { return (samples + kHop - 1) / kHop; }
 
-/// Sound (C, 256 frames) by 32 iterations, from log_mel's (C, 80, frames): amplitudes are what is nearest to the mel
-/// spectrogram among those that are not negative (100 multiplicative updates of Lee, Seung: "Algorithms for
-/// non-negative matrix factorization", 2001), phases are Griffin and Lim's with the momentum 0.99 of Perraudin, Balazs,
-/// Sondergaard ("A fast Griffin-Lim algorithm", 2013), from random ones that are always the same.
+/// Sound (C, 256 frames) by 32 iterations, from log_mel's (C, 80, frames): the amplitudes are the non-negative ones
+/// nearest to the mel spectrogram (100 multiplicative updates of Lee, Seung: "Algorithms for non-negative matrix
+/// factorization", 2001), phases are Griffin and Lim's with the momentum 0.99 of Perraudin, Balazs, Sondergaard ("A
+/// fast Griffin-Lim algorithm", 2013), from random ones that are always the same.
 adjoint::Tensor griffin_lim(const adjoint::Tensor& log_mel, std::int64_t sample_rate);
 
-/// multi_resolution_stft_loss of sounds (C, L), at least 2048 samples long: 0 where they are the same.
+/// multi_resolution_stft_loss of sounds (C, L), at least 2048 samples long: 0 if they are equal.
 double stft_distance(const adjoint::Tensor& made, const adjoint::Tensor& original);
 /// The mean of |difference| of log_mel's.
 double mel_distance(const adjoint::Tensor& made, const adjoint::Tensor& original, std::int64_t sample_rate);

@@ -29,7 +29,7 @@ namespace data = adjoint::data;
 namespace fs = std::filesystem;
 using adjoint::Tensor;
 
-constexpr float kSilence = 1e-4F;  // the largest sample of what is none
+constexpr float kSilence = 1e-4F;  // the largest sample of a silent sound
 // Made sounds that are trained on have numbers from 2^32 on.
 constexpr std::uint64_t kFirstTrained = std::uint64_t{1} << 32U;
 

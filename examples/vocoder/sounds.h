@@ -1,5 +1,5 @@
-// Sound files, a user's folders of them, and examples for training. Files need Adjoint::audio, and so libsndfile: where
-// the build has none, only WAV files of 16 bits can be written, and nothing can be read.
+// Sound files, a user's folders of them, and examples for training. Files need Adjoint::audio, and so libsndfile: if
+// the build lacks it, only WAV files of 16 bits can be written, and nothing can be read.
 #pragma once
 
 #include <adjoint/core/tensor.h>
@@ -19,24 +19,24 @@ struct Sound {
 };
 
 bool can_read_sound();
-/// A WAV, FLAC or OGG file at this rate, resampled where it has another one. Throws Error, naming the file, for what
-/// cannot be read or holds no samples, and where the build reads none.
+/// A WAV, FLAC or OGG file at this rate, resampled if it has another one. Throws Error, naming the file, if it cannot
+/// be read or holds no samples, and if the build reads none.
 Sound read_sound(const std::filesystem::path& path, std::int64_t sample_rate);
 /// (L) or (C, L), as the extension says; see data::write_audio. Throws Error, naming the file.
 void write_sound(const std::filesystem::path& path, const adjoint::Tensor& samples, std::int64_t sample_rate);
-/// Throws Error, naming the file, where write_sound cannot write it: better before the work than after it.
+/// Throws Error, naming the file, if write_sound cannot write it: better before the work than after it.
 void check_output(const std::filesystem::path& path);
 
 /// The WAV, FLAC and OGG files below the folder that can be read and are not silent, with their channels mixed to one;
-/// each that is passed over is named, with the reason, in a line on standard error. Throws Error, naming the folder,
-/// where none is left.
+/// each skipped file is named, with the reason, in a line on standard error. Throws Error, naming the folder, if none
+/// is left.
 std::vector<Sound> read_sounds(const std::filesystem::path& folder, std::int64_t sample_rate);
 /// Every eighth, at least one, is kept for tests: {training, tests}. Throws Error for fewer than two.
 std::pair<std::vector<Sound>, std::vector<Sound>> split(std::vector<Sound> sounds);
 /// FNV-1a of lengths and samples.
 std::uint64_t fingerprint(const std::vector<Sound>& sounds);
 
-/// Random pieces (samples), as likely from here as from there; shorter sounds have zeros around them. Each is made
+/// Random pieces (samples), with equal probability for every place; shorter sounds have zeros around them. Each is made
 /// louder or softer, so that its peak lies between 0.1 and 0.95.
 class Pieces final : public adjoint::data::Dataset {
  public:

@@ -119,7 +119,7 @@ Tensor StreamingMel::operator()(const Tensor& chunk, bool last) {
   const std::int64_t frames = std::max<std::int64_t>(0, (sound_.held() - 2 * kMargin) / kHop);
   Tensor mel = Tensor::zeros({chunk.size(0), kMels, 0}, chunk.options());
   if (frames > 0) {
-    // Frames overlap: what the next ones read stays.
+    // Frames overlap: the samples that the next frames read are kept.
     const Tensor window = sound_.take(frames * kHop);
     const Tensor more = sound_.take(2 * kMargin), rest = sound_.take(sound_.held());
     sound_.push(joined(more, rest));

@@ -18,11 +18,11 @@
 
 namespace vocoder {
 
-/// Holds back what comes until others have caught up: a queue along the last axis.
+/// Holds back its input until others have caught up: a queue along the last axis.
 class Delay {
  public:
   void push(const adjoint::Tensor& chunk);
-  /// The next `length` elements of those that have come.
+  /// The next `length` elements of the input so far.
   adjoint::Tensor take(std::int64_t length);
   /// Those that have come and were not taken.
   std::int64_t held() const { return kept_.defined() ? kept_.size(-1) : 0; }
@@ -82,7 +82,7 @@ class StreamingMel {
   Delay sound_;
 };
 
-/// Sound through the spectrogram and back: what synthesis of a file and of a stream are made of.
+/// Sound through the spectrogram and back: the basis for synthesising files and streams.
 class StreamingVocoder {
  public:
   explicit StreamingVocoder(const Generator& model) : mel_(model.options().sample_rate), generator_(model) {}

@@ -24,7 +24,7 @@ namespace {
 
 using namespace adjoint;
 
-// A place of its own for each thread, so that a message needs no memory. Longer ones are cut off.
+// A fixed buffer per thread, so that a message needs no allocation. Longer ones are truncated.
 thread_local std::array<char, 2048> last_error{};
 
 int failed(const char* message) {
@@ -47,7 +47,7 @@ ConvGeometry to_geometry(const adjoint_conv_geometry& g) {
           .dilation = pair(g.dilation)};
 }
 
-// `shape`: what else says how large the tensors are, and how a message calls it.
+// `shape`: the other source of the tensors' size, and its name in messages.
 void check_context(const char* op, const adjoint_context* context, const char* name, const void* shape) {
   ADJOINT_CHECK(context != nullptr && shape != nullptr, "{}: context and {} must not be null; got {} null", op, name,
                 context == nullptr && shape == nullptr ? "both"
@@ -61,7 +61,7 @@ void check_context(const char* op, const adjoint_context* context, const char* n
                 context->device);
 }
 
-// Runs `body` as the context says, under the name `op`; turns exceptions into return codes.
+// Runs `body` under the context's settings and the name `op`; turns exceptions into return codes.
 template <class Body>
 int guarded(const char* op, const adjoint_context* context, const char* name, const void* shape, const Body& body) {
   try {
@@ -81,7 +81,7 @@ int guarded(const char* op, const adjoint_context* context, const char* name, co
   }
 }
 
-// Likewise of a convolution: body(its geometry, options)
+// The same for a convolution: body(its geometry, options)
 template <class Body>
 int guarded(const char* op, const adjoint_context* context, const adjoint_conv_geometry* geometry, const Body& body) {
   return guarded(op, context, "geometry", geometry, [&](const TensorOptions& options) {
@@ -123,7 +123,7 @@ Activation to_activation(const char* op, const adjoint_activation* activation) {
   return {static_cast<ActivationKind>(activation->kind), {activation->parameter}};
 }
 
-/// Frozen where `frozen` is not null.
+/// Frozen if `frozen` is not null.
 Tensor view_filter(const void* filter, adjoint_frozen_filter* frozen, const ConvGeometry& g,
                    const TensorOptions& options) {
   Tensor tensor = view(filter, filter_shape(g), options);
@@ -152,7 +152,7 @@ int run_conv_transpose(const char* op, const adjoint_context* context, const adj
   });
 }
 
-// to_last: of a pixel's channels, which become neighbours.
+// to_last: makes a pixel's channels neighbours.
 int copy_channels(const char* op, const adjoint_context* context, const std::int64_t* extents, const void* from,
                   void* to, bool to_last) {
   return guarded(op, context, "extents", extents, [&](const TensorOptions& options) {

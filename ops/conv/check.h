@@ -1,5 +1,5 @@
-// What every convolution front end checks, once, before any work: a call becomes a ConvGeometry, or an Error that names
-// the rule it breaks, the operands' shapes and the way out. Internal to ops/conv.
+// The checks that all convolution front ends share, done once, before any work: a call becomes a ConvGeometry, or an
+// Error that names the broken rule, the operands' shapes and the remedy. Internal to ops/conv.
 #pragma once
 
 #include <adjoint/core/error.h>
@@ -11,33 +11,33 @@
 
 namespace adjoint {
 
-/// A front end's arguments. 1-D calls use index 1 of each Extent2; index 0 holds what a unit axis has.
+/// A front end's arguments. 1-D calls use index 1 of each Extent2; index 0 holds the values of a unit axis.
 struct ConvCall {
   const char* op;
   int rank;  // spatial axes: 1 or 2
   bool transposed;
   const Tensor& input;
   const Tensor& weight;
-  const Tensor& bias;  // undefined: none
+  const Tensor& bias;  // undefined: no bias
   Extent2 stride{1, 1};
   Extent2 padding{0, 0};
   Extent2 dilation{1, 1};
   std::int64_t groups = 1;
-  Extent2 output_padding{0, 0};  // transposed only
-  Extent2 output_size{0, 0};     // transposed only; 0: from output_padding
+  Extent2 output_padding{0, 0};  // only transposed
+  Extent2 output_size{0, 0};     // only transposed; 0: from output_padding
   Activation activation{};
 
   bool batched() const { return input.dim() == rank + 2; }
 };
 
-/// The most that stride, padding, dilation and output_padding may be: small enough for kernels to round positions up to
-/// whole tiles without leaving 64 bits.
+/// The upper bound of stride, padding, dilation and output_padding: small enough for kernels to round positions up to
+/// whole tiles within 64 bits.
 inline constexpr std::int64_t kMaxConvStep = std::int64_t{1} << 40;
 
 /// Checks the whole call and resolves output_padding or output_size into the geometry's extents. Throws Error.
 ConvGeometry resolve_geometry(const ConvCall& call);
 
-/// Throws `error` again, with the call that asked for the memory.
+/// Rethrows `error`, adding the call that requested the memory.
 [[noreturn]] void rethrow_out_of_memory(const ConvCall& call, const OutOfMemoryError& error);
 
 }  // namespace adjoint

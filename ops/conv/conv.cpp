@@ -1,4 +1,5 @@
-// The public convolutions: PyTorch's arguments, checked and turned into one operator of the trio, with its activation.
+// The public convolutions: checks PyTorch's arguments and turns them into one operator of the trio, with its
+// activation.
 
 #include <adjoint/ops/conv/conv.h>
 
@@ -15,7 +16,7 @@ Extent2 pair(const Size2& size) { return {size.h, size.w}; }
 
 Tensor run(const ConvCall& call);
 
-// In the dtype of the region around. An activation that is a pass of its own has a policy of its own.
+// In the surrounding region's dtype. A separate activation has its own policy.
 Tensor run_in_region(const ConvCall& call) {
   const bool fused = fuses_into_convolution(call.activation);
   const auto cast = [&] {

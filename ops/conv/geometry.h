@@ -19,7 +19,7 @@ namespace adjoint {
 using Extent2 = std::array<std::int64_t, 2>;
 
 struct ConvGeometry {
-  int rank = 2;  // spatial axes that the tensors have: 2 (N, C, H, W) or 1 (N, C, W)
+  int rank = 2;  // spatial axes of the tensors: 2 (N, C, H, W) or 1 (N, C, W)
   std::int64_t batch = 1;
   std::int64_t image_channels = 1;    // conv's input, conv_transpose's output
   std::int64_t feature_channels = 1;  // conv's output, conv_transpose's input
@@ -46,9 +46,9 @@ struct ConvGeometry {
   friend constexpr bool operator==(const ConvGeometry&, const ConvGeometry&) = default;
 };
 
-/// Where one feature position meets every image position by a tap of its own, as in the layer that opens a GAN's
-/// generator, the same problem with taps for image channels: a product of matrices, in the same memory. Else `g`. The
-/// image's bias has no such form.
+/// Where one feature position reaches every image position through a tap of its own, as in the first layer of a GAN's
+/// generator: the same problem with taps as image channels, which is a product of matrices in the same memory.
+/// Otherwise `g`. Not for problems where the image has a bias.
 constexpr ConvGeometry taps_as_channels(ConvGeometry g) {
   if (g.feature != Extent2{1, 1} || g.image != g.kernel || g.padding != Extent2{0, 0}) return g;
   for (std::size_t axis = 0; axis < 2; ++axis) {
@@ -59,14 +59,14 @@ constexpr ConvGeometry taps_as_channels(ConvGeometry g) {
   return g;
 }
 
-/// Whether a position meets one of its own place alone, as in a layer of 1 x 1 taps: a product of matrices.
+/// Whether a position reads only its own place, as in a layer of 1 x 1 taps: a product of matrices.
 constexpr bool is_pointwise(const ConvGeometry& g) {
   constexpr Extent2 kOnes{1, 1};
   return g.kernel == kOnes && g.stride == kOnes && g.padding == Extent2{0, 0} && g.image == g.feature;
 }
 
-/// Where that is so, the same problem with planes for rows, in the same memory: rows of one plane may be too short, or
-/// begin between multiples of 16 bytes. Else `g`.
+/// If that is so, the same problem in the same memory with planes as rows, because rows of one plane may be too short,
+/// or begin between multiples of 16 bytes. Otherwise `g`.
 constexpr ConvGeometry planes_as_rows(ConvGeometry g) {
   if (!is_pointwise(g)) return g;
   g.image = g.feature = {1, g.feature_plane()};
@@ -74,7 +74,7 @@ constexpr ConvGeometry planes_as_rows(ConvGeometry g) {
   return g;
 }
 
-/// The same problem in the same memory, in the form that kernels do best.
+/// The same problem in the same memory, in the form that kernels compute fastest.
 constexpr ConvGeometry simplified(const ConvGeometry& g, bool has_image_bias) {
   return planes_as_rows(has_image_bias ? g : taps_as_channels(g));
 }
@@ -94,9 +94,9 @@ ADJOINT_HD constexpr std::int64_t gcd(std::int64_t a, std::int64_t b) {
   return a;
 }
 
-/// The taps of one phase of one axis. Image positions i with i + padding = q * stride + phase are touched by the taps
-/// k = first_tap + t * tap_step, t in [0, taps), at feature position o = q - first_offset - t * offset_step: each phase
-/// is a stride-1 problem of its own. With g = gcd(stride, dilation), phases that g does not divide have no taps.
+/// The taps of one phase of one axis. Image positions i with i + padding = q * stride + phase are touched by the taps k
+/// = first_tap + t * tap_step, t in [0, taps), at feature position o = q - first_offset - t * offset_step: each phase
+/// is a stride-1 problem of its own. With g = gcd(stride, dilation), phases that are not multiples of g have no taps.
 struct PhaseTaps {
   std::int64_t taps = 0;
   std::int64_t first_tap = 0;

@@ -1,4 +1,5 @@
-// The trio's kernels by device. Operands are contiguous and have the geometry's shapes; `out` is written whole.
+// The trio's kernels by device. Operands are contiguous and have the geometry's shapes; every element of `out` is
+// written.
 #pragma once
 
 #include <adjoint/core/tensor.h>
@@ -11,7 +12,7 @@ namespace adjoint {
 
 struct ConvAttr {
   ConvGeometry geometry;
-  Activation activation = {};  // of sum and bias, before they are rounded; one that convolutions fuse
+  Activation activation = {};  // of sum and bias, before they are rounded; must be one that convolutions fuse
 };
 
 struct ActivationAttr {
@@ -21,15 +22,16 @@ struct ActivationAttr {
 }  // namespace adjoint
 
 namespace adjoint::cpu {
-/// in: image, filter, bias (Cf) or undefined; out: feature, and sum and bias as they are, rounded, where that is
-/// defined.
+/// in: image, filter, bias (Cf) or undefined; out: feature, and, if defined, a tensor for the rounded sum and bias
+/// before the activation.
 void conv(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr);
-/// in: feature, filter, bias (Ci) or undefined; out: image, and likewise.
+/// in: feature, filter, bias (Ci) or undefined; out: image, and, if defined, a tensor for the rounded sum and bias
+/// before the activation.
 void conv_transpose(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr);
 /// in: image, feature; out: filter.
 void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
-/// in: grad, kept; out: z = activation_gradient(activation, grad, kept), and the sums of z over all axes but axis 1,
-/// the channels', with the bits of Tensor::sum. Not empty.
+/// in: grad, kept; out: z = activation_gradient(activation, grad, kept), and the sums of z over all axes but axis 1
+/// (channels), with the bits of Tensor::sum. The tensors must not be empty.
 void activation_and_bias_gradient(std::span<const Tensor> in, std::span<Tensor> out, const ActivationAttr& attr);
 }  // namespace adjoint::cpu
 

@@ -68,7 +68,7 @@ TensorSpec infer_conv_weight(Operands in, const ConvGeometry& geometry) {
 
 bool is_step(std::int64_t value, std::int64_t least) { return value >= least && value <= kMaxConvStep; }
 
-// A tensor of this shape, of the smallest dtype, has bytes that fit in 63 bits.
+// Whether a tensor of this shape, of the smallest dtype, has bytes that fit in 63 bits.
 bool fits(const Shape& shape) {
   std::int64_t product = element_size(kFloat16);
   bool overflow = false;
@@ -76,7 +76,8 @@ bool fits(const Shape& shape) {
   return !overflow;
 }
 
-// Whether the feature's last position, and no other beyond it, lies in the image, as far as output_padding leaves open.
+// Whether the feature's extent fits the image's: its last position lies in the image and no further one does, within
+// the freedom of output_padding.
 bool meets(const ConvGeometry& g, std::size_t axis) {
   std::int64_t reach = 0, span = 0, least = 0;
   if (__builtin_mul_overflow(g.feature[axis] - 1, g.stride[axis], &reach) ||
@@ -84,7 +85,7 @@ bool meets(const ConvGeometry& g, std::size_t axis) {
       __builtin_add_overflow(reach, span, &least)) {
     return false;
   }
-  // The smallest image that has them all; padding alone may make it negative.
+  // The smallest image that holds all positions; padding alone may make it negative.
   if (__builtin_sub_overflow(least, 2 * g.padding[axis] - 1, &least)) return false;
   const std::int64_t spare = std::max(g.stride[axis], g.dilation[axis]) - 1;
   std::int64_t most = 0;
@@ -113,7 +114,7 @@ constinit const OpDef<ActivationAttr> linear_gradients_op{
     .cuda = ADJOINT_IF_CUDA(cuda::activation_and_bias_gradient)};
 
 struct LinearGradients {
-  Tensor z, bias;  // bias: undefined where nobody needs it
+  Tensor z, bias;  // bias: undefined if not needed
 };
 
 using Linear = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, const ConvGeometry&, const Activation&);

@@ -18,15 +18,15 @@ ADJOINT_API Shape filter_shape(const ConvGeometry& geometry);
 /// Throws Error, naming `op`, for a geometry that describes no problem.
 ADJOINT_API void check_geometry(const char* op, const ConvGeometry& geometry);
 
-// An activation of sum and bias gives the bits of activate() in float32 and float64. In float16 and bfloat16
-// convolutions that fuse it (fuses_into_convolution) activate the sums before they are rounded: one rounding fewer. For
-// the gradient the result is kept, in place of what the activation reads; where the derivative does not follow from it,
-// both are computed in one pass, and the latter is kept.
+// An activation of sum and bias gives the bits of activate() in float32 and float64. In float16 and bfloat16,
+// convolutions that fuse it (fuses_into_convolution) activate the sums before rounding them, which saves one rounding.
+// For the gradient the result is kept instead of the activation's input; if the derivative does not follow from the
+// result, both are computed in one pass, and the input is kept.
 
-/// feature = activation of (sum over taps of image * filter, plus `bias` (Cf) where it is defined).
+/// feature = activation of (sum over taps of image * filter, plus `bias` (Cf) if it is defined).
 ADJOINT_API Tensor conv(const Tensor& image, const Tensor& filter, const Tensor& bias, const ConvGeometry& geometry,
                         const Activation& activation = {});
-/// image = activation of (sum over taps of feature * filter, plus `bias` (Ci) where it is defined).
+/// image = activation of (sum over taps of feature * filter, plus `bias` (Ci) if it is defined).
 ADJOINT_API Tensor conv_transpose(const Tensor& feature, const Tensor& filter, const Tensor& bias,
                                   const ConvGeometry& geometry, const Activation& activation = {});
 /// filter = sum over batch and positions of image * feature.

@@ -25,7 +25,7 @@ ConvWorkspace conv_workspace(const ConvGeometry& geometry, DType dtype, Device d
     const cuda::ConvKernel& kernel = cuda::best_conv_kernel(problem);
     return kernel.workspace_bytes == nullptr ? 0 : static_cast<std::int64_t>(kernel.workspace_bytes(problem));
   };
-  // With a bias or without.
+  // The larger of the bytes with and without a bias.
   const auto bytes = [&](cuda::ConvRole role) {
     return std::max(bytes_of(role, simplified(geometry, true)), bytes_of(role, simplified(geometry, false)));
   };

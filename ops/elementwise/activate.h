@@ -19,8 +19,8 @@ constexpr typename F::Attr functor_attr(const Activation& activation) {
   }
 }
 
-/// One that convolutions fuse, of one number, made on the host and called on either side. T: the type that it is
-/// computed in.
+/// An activation of one number that convolutions fuse, made on the host and called on either side. T is the type of the
+/// computation.
 template <class T>
 class Activate {
  public:
@@ -34,7 +34,7 @@ class Activate {
     (*this)(one);
     return one[0];
   }
-  /// Of several, with one decision for all of them.
+  /// Activates several values with one decision for all of them.
   template <int kCount>
   ADJOINT_HD void operator()(T (&x)[kCount]) const {
     switch (kind_) {
@@ -60,14 +60,14 @@ class Activate {
   functor::LeakyReLU<T> leaky_relu_;
 };
 
-/// Throws Error, naming `op`, for a kind that the enumeration does not have.
+/// Throws Error, naming `op`, if the enumeration does not have the kind.
 void check_activation(const char* op, const Activation& activation);
 
-/// What the kernels of convolutions can compute, none among it.
+/// Returns true if the convolution kernels can compute the activation; "no activation" counts.
 bool fuses_into_convolution(const Activation& activation);
 
-/// Whether the derivative follows from the result: not silu's, nor leaky_relu's where its slope is negative. Of an
-/// activation that convolutions fuse.
+/// Returns true if the derivative follows from the result. silu's does not, nor does leaky_relu's with a negative
+/// slope. For activations that convolutions fuse.
 constexpr bool differentiates_from_result(const Activation& activation) {
   switch (activation.kind) {
     case ActivationKind::kLeakyReLU: return activation.parameters[0] >= 0.0;
@@ -76,9 +76,9 @@ constexpr bool differentiates_from_result(const Activation& activation) {
   }
 }
 
-/// f(F{}): F is the functor (g, kept) -> g times the activation's derivative where `kept` is its result, or its operand
-/// where the derivative does not follow from the result. Of one that convolutions fuse; not for none. T: the type that
-/// it is computed in.
+/// f(F{}): F is the functor (g, kept) -> g times the activation's derivative. `kept` is the activation's result, or its
+/// operand if the derivative does not follow from the result. For activations that convolutions fuse, but not for "no
+/// activation". T is the type of the computation.
 template <class T, class Visitor>
 void visit_activation_gradient(const Activation& activation, Visitor&& f) {
   const auto visit = [&]<template <class> class F>() {
@@ -99,10 +99,11 @@ void visit_activation_gradient(const Activation& activation, Visitor&& f) {
   }
 }
 
-/// grad times the activation's derivative where `kept` is its result, or its operand where the derivative does not
-/// follow from the result. Recorded where a tape is live; differentiable to any order. grad itself for none.
+/// grad times the activation's derivative. `kept` is the activation's result, or its operand if the derivative does not
+/// follow from the result. Recorded if a tape is live; differentiable to any order. Returns grad itself for "no
+/// activation".
 Tensor activation_gradient(const Activation& activation, const Tensor& grad, const Tensor& kept);
-/// The same into `out`, never recorded; not for none.
+/// Writes activation_gradient() into `out`, never recorded. Not for "no activation".
 void activation_gradient_into(Tensor& out, const Activation& activation, const Tensor& grad, const Tensor& kept);
 
 /// x = activation(x), unrecorded; any floating dtype and strides.

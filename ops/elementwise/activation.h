@@ -1,7 +1,7 @@
-// The activations: functions of one element and up to two numbers. One row of the table below is one of them: from it
-// follow its enumerator, its value (Activation::relu()), its function (relu), the code of both devices, its module
-// (nn::ReLU) and how a Sequential pairs that with the convolution in front. Its functor is activation_functors.h's of
-// the same name, its documentation elementwise.h's.
+// The activations: functions of one element and up to two numbers. One row of the table below defines an activation:
+// its enumerator, its value (Activation::relu()), its function (relu), the code for both devices, its module
+// (nn::ReLU), and the way a Sequential pairs that with the convolution in front. Its functor has the same name in
+// activation_functors.h, and elementwise.h documents it.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -11,7 +11,7 @@
 #include <cstdint>
 
 // X0(Name, function, fused), X1(..., parameter, default) and X2(..., parameter, default, parameter, default). fused:
-// the kernels of convolutions compute it where they store the result; any other is a pass of its own behind them.
+// the convolution kernels compute it as they store the result; any other activation is a separate pass.
 // clang-format off
 #define ADJOINT_ACTIVATIONS(X0, X1, X2)                       \
   X0(ReLU, relu, true)                                        \
@@ -43,7 +43,7 @@ enum class ActivationKind : std::uint8_t {
       kEnd  // no activation: behind the last
 };
 
-/// One of the table's activations with its parameters, or none.
+/// An activation of the table with its parameters, or no activation.
 struct Activation {
   ActivationKind kind = ActivationKind::kNone;
   std::array<double, 2> parameters = {};  // in the table's order
@@ -65,8 +65,8 @@ struct Activation {
   friend constexpr bool operator==(const Activation&, const Activation&) = default;
 };
 
-/// The function that `activation` names, of every element; x itself for none. Differentiable to any order. Throws Error
-/// for a kind that the table does not have, and where the function does.
+/// Applies `activation` to every element; returns x itself for no activation. Differentiable to any order. Throws Error
+/// if the table does not have the kind, and whenever the activation's function throws.
 ADJOINT_API Tensor activate(const Tensor& x, const Activation& activation);
 
 }  // namespace adjoint

@@ -26,7 +26,7 @@ struct LessEqual : Signature<2, kEverything, NoAttr, true> {
   ADJOINT_HD bool operator()(T a, T b) const { return a <= b; }
 };
 
-/// Op is one of the above, or its mirror image, with a scalar on the right.
+/// Op is one of the functors above, or its mirror image, with a scalar on the right.
 template <class T, template <class> class Op, bool kMirrored>
 struct CompareScalar : Signature<1, kEverything, ScalarAttr, true> {
   static constexpr const char* kName = Op<T>::kName;

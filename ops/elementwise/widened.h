@@ -1,5 +1,5 @@
-// What gradient rules of several steps compute in, so that nothing is rounded to 16 bits, or overflows there, between
-// them. Internal to the library.
+// The types in which gradient rules of several steps compute, so that nothing is rounded to 16 bits, or overflows
+// there, between steps. Internal to the library.
 #pragma once
 
 #include <adjoint/core/op.h>
@@ -10,7 +10,7 @@
 
 namespace adjoint {
 
-/// float16 and bfloat16 as float32; others, and undefined tensors, as they are. Recorded.
+/// float16 and bfloat16 as float32; others, and undefined tensors, unchanged. Recorded.
 inline Tensor widened(const Tensor& x) {
   return x.defined() && is_floating_point(x.dtype()) && element_size(x.dtype()) == 2 ? x.to(kFloat32) : x;
 }

@@ -1,4 +1,4 @@
-// fold on the CPU: a row of an image a task, to which each element of the kernel adds its blocks.
+// fold on the CPU: a task computes a row of an image, to which each element of the kernel adds its blocks.
 #include <adjoint/core/convert.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/quotients.h>

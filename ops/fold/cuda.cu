@@ -1,4 +1,4 @@
-// fold on CUDA: a pixel a thread, which adds what lies over it in a fixed order.
+// fold on CUDA: each thread adds up the blocks over a pixel, in a fixed order.
 #include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/ops/fold/kernels.h>

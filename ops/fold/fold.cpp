@@ -14,7 +14,7 @@ Shape column_shape(const FoldAttr& attr) {
   return {attr.batch, attr.channels, attr.h.kernel, attr.w.kernel, attr.h.out, attr.w.out};
 }
 
-// For either device.
+// Serves either device.
 void unfold_kernel(Operands in, Tensor& out, const FoldAttr& attr) {
   const auto& [batch, channels, h, w] = attr;
   Tensor image = in[0];
@@ -80,7 +80,7 @@ FoldAttr attributes(const char* op, const Size2& size, const UnfoldParams& p) {
           .w = axis(op, "width", size.w, p.kernel_size.w, p.dilation.w, p.padding.w, p.stride.w)};
 }
 
-// Without elements extents can be anything, and so grow beyond what 63 bits count.
+// Extents of a tensor without elements can be anything, so a product may exceed 63 bits.
 std::int64_t product(const char* op, const Tensor& input, std::int64_t a, std::int64_t b, std::int64_t c = 1) {
   std::int64_t ab = 0, abc = 0;
   ADJOINT_CHECK(!__builtin_mul_overflow(a, b, &ab) && !__builtin_mul_overflow(ab, c, &abc),

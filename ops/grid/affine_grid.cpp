@@ -1,4 +1,4 @@
-// affine_grid: theta times (x, y, 1), of which only one sum is as large as the result.
+// affine_grid: theta times (x, y, 1); only one of the sums is as large as the result.
 #include <adjoint/core/check.h>
 #include <adjoint/core/factories.h>
 #include <adjoint/core/tensor_impl.h>

@@ -1,4 +1,4 @@
-// grid_sample on CUDA: a point of the result's plane a thread, through some of the channels.
+// grid_sample on CUDA: each thread computes a point of the result's plane, for some of the channels.
 #include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/ops/grid/kernels.h>
@@ -20,7 +20,7 @@ __device__ void for_each_point(const GridAttr& attr, const F& point) {
   }
 }
 
-/// A thread computes a point's taps once for this many channels; the channels of one part are read by all points
+/// The number of channels for which a thread computes a point's taps once. All points read the channels of one part
 /// before those of the next, so that fewer planes are in use at once.
 constexpr std::int64_t kChannelsAThread = 16;
 
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads) sample_points(GridAttr attr, Items i
   constexpr int kGroup = kTaps == kMostTaps ? 1 : 4;
   const std::int64_t step = std::int64_t{gridDim.x} * kThreads, plane = attr.height * attr.width;
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < items.count; i += step) {
-    std::int64_t p = i, part = items.by_points(p);  // which becomes the point, then the part of image n
+    std::int64_t p = i, part = items.by_points(p);  // becomes the point, then the part of image n
     const std::int64_t n = items.by_parts(part), first = part * kChannelsAThread;
     const std::int64_t rest = attr.channels - first, channels = rest < kChannelsAThread ? rest : kChannelsAThread;
     T* const to = result + (n * attr.channels + first) * attr.points() + p;

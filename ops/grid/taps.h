@@ -1,4 +1,4 @@
-// Which pixels a position of a grid reads along one axis, for host and device alike.
+// The pixels that a position of a grid reads along one axis, for host and device alike.
 #pragma once
 
 #include <adjoint/core/dtype.h>
@@ -48,7 +48,7 @@ ADJOINT_HD Place<A> reflected(const Place<A>& place, A low, A span) {
   return {low + (even ? rest : span - rest), (from_low < A(0)) == even ? -place.slope : place.slope};
 }
 
-/// Moved inside the image where the padding says so.
+/// Moves the position inside the image, as the padding requires.
 template <class A>
 ADJOINT_HD Place<A> padded(const GridAttr& attr, const Place<A>& place, std::int64_t size) {
   const A most = static_cast<A>(size - 1);
@@ -59,7 +59,7 @@ ADJOINT_HD Place<A> padded(const GridAttr& attr, const Place<A>& place, std::int
   return clipped(inside, most);
 }
 
-/// What a grid's number reads: pixels index[t], -1 where that lies outside, with weights that are polynomials of
+/// The taps of a grid's number: pixels index[t], or -1 outside the image, with weights that are polynomials of
 /// `fraction`, whose derivative in the number is `slope`.
 template <class A>
 struct Taps {
@@ -81,7 +81,7 @@ ADJOINT_HD Taps<A> taps_of(const GridAttr& attr, A number, std::int64_t size) {
   const A first = attr.mode == GridSampleMode::kNearest ? std::nearbyint(place.at) : std::floor(place.at);
   Taps<A> taps{place.at - first, place.slope, {}};
   const int count = attr.taps();
-  for (int t = 0; t < kMostTaps; ++t) {  // by a constant, so that taps stay in registers
+  for (int t = 0; t < kMostTaps; ++t) {  // a constant count, so that taps stay in registers
     if (t >= count) break;
     A pixel = first + static_cast<A>(cubic ? t - 1 : t);
     if (cubic) pixel = padded(attr, Place<A>{pixel, A(1)}, size).at;
@@ -126,8 +126,8 @@ void with_taps(const GridAttr& attr, const Use& use) {
   }
 }
 
-/// A point of an image: in each of `channels` channels the sum of weights times pixels, in a fixed order. out(c, sum)
-/// takes it. kTaps is attr.taps(); loads of kGroup channels are under way at once.
+/// A point of an image: for each of `channels` channels the sum of weights times pixels, in a fixed order, passed to
+/// out(c, sum). kTaps is attr.taps(); loads of kGroup channels overlap.
 template <class A, int kTaps, int kGroup, class T, class Out>
 ADJOINT_HD void sample(const GridAttr& attr, const T* image, std::int64_t channels, const T* numbers, const Out& out) {
   const Taps<A> tx = taps_of(attr, static_cast<A>(numbers[0]), attr.width);
@@ -143,7 +143,7 @@ ADJOINT_HD void sample(const GridAttr& attr, const T* image, std::int64_t channe
   for (std::int64_t c = 0; c < channels; c += kGroup) {
     A sums[kGroup] = {};
     for (int g = 0; g < kGroup; ++g) {
-      // The last group reads the last channel for those that are not there.
+      // The last group reads the last channel in place of missing ones.
       const std::int64_t offset = (c + g < channels ? c + g : channels - 1) * plane;
       for (int i = 0; i < kTaps; ++i) {
         for (int j = 0; j < kTaps; ++j) {
@@ -159,7 +159,7 @@ ADJOINT_HD void sample(const GridAttr& attr, const T* image, std::int64_t channe
   }
 }
 
-/// Point `p`'s fractions and slopes (x, y), and the pixels of its taps, `outside` where they lie outside.
+/// Point `p`'s fractions and slopes (x, y), and the pixels of its taps, or `outside` for taps outside the image.
 template <class A>
 ADJOINT_HD void write_taps(const GridAttr& attr, const A* numbers, std::int64_t n, std::int64_t p, std::int64_t outside,
                            A* fraction, A* slope, std::int64_t* index) {

@@ -1,5 +1,5 @@
-// Picking by index on CUDA. Sums of what names one element are deterministic: indices are sorted, with their places,
-// and each run of equal ones is added up in order.
+// Picking by index on CUDA. Sums for one element are deterministic: indices are sorted, with their places, and each run
+// of equal indices is added up in order.
 #include <adjoint/core/convert.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/cuda/backend.h>
@@ -32,7 +32,7 @@ __device__ void for_each(std::int64_t count, const F& f) {
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) f(i);
 }
 
-// What elements of (outer, count, inner) are of x.
+// Maps elements of (outer, count, inner) to elements of x.
 struct Places {
   IndexLayout at;
   RowSplit by_inner, by_count, by_repeat;
@@ -42,7 +42,7 @@ struct Places {
         by_inner(layout.inner, elements),
         by_count(layout.count, elements),
         by_repeat(layout.repeat, elements) {}
-  /// Of element `e`; -1 where its index names none.
+  /// The place of element `e`, or -1 if its index is out of range.
   __device__ std::int64_t of(const std::int64_t* index, std::int64_t e, std::int64_t* name) const {
     std::int64_t i = e, j = by_inner(i);
     const std::int64_t o = by_count(j);
@@ -53,7 +53,7 @@ struct Places {
   }
 };
 
-constexpr int kItems = detail::kItemsAThread;  // of a thread, loaded before the first is stored
+constexpr int kItems = detail::kItemsAThread;  // per thread, loaded before the first is stored
 
 template <class Bits>
 __global__ void __launch_bounds__(kThreads)
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// NaN, or 0 of integers.
+// NaN, or 0 for integers.
 std::uint64_t bits_outside(DType dtype) {
   switch (dtype) {
     case kFloat16: return 0x7e00U;
@@ -99,8 +99,8 @@ std::uint64_t bits_outside(DType dtype) {
   }
 }
 
-// Rows that share an index move in pieces as large as divide them and their addresses: f.operator()<Piece>(places,
-// pieces), for `elements` of x and of what is picked.
+// Rows that share an index move in the largest pieces that divide them and their addresses: f.operator()<Piece>(places,
+// pieces), for `elements` of x and of the picked tensor.
 template <class F>
 void visit_pieces(const IndexLayout& at, std::int64_t elements, const Tensor& x, const Tensor& picked, const F& f) {
   const auto size = static_cast<std::int64_t>(element_size(x.dtype()));
@@ -126,7 +126,7 @@ void visit_pieces(const IndexLayout& at, std::int64_t elements, const Tensor& x,
   }
 }
 
-// An element's bits, as often as a piece holds them.
+// An element's bits, repeated to fill a piece.
 template <class Piece>
 Piece repeated(std::uint64_t bits, std::size_t size) {
   Piece piece;
@@ -137,13 +137,13 @@ Piece repeated(std::uint64_t bits, std::size_t size) {
 
 // ---- Sums.
 
-// An index of its own for each element of `inner` is one of a longer axis: (outer, extent * inner).
+// A separate index for each element of `inner` becomes an index into a longer axis: (outer, extent * inner).
 IndexLayout merged(const IndexLayout& at) {
   if (!at.each) return at;
   return {at.outer, at.extent * at.inner, 1, at.count * at.inner, 1, false};
 }
 
-// Element p of the index -> the key p's element has in (outer / repeat, extent), `beyond` where it has none.
+// Maps element p of the index to its element's key in (outer / repeat, extent), or to `beyond` if it has none.
 __global__ void make_keys(IndexLayout at, std::int64_t inner, std::int64_t count, std::uint64_t beyond,
                           const std::int64_t* __restrict__ index, std::uint64_t* __restrict__ keys,
                           std::int64_t* __restrict__ places) {
@@ -171,8 +171,8 @@ __device__ std::int64_t lane_of(const IndexLayout& at, std::int64_t extent, std:
   return ((group * at.repeat + r) * extent + k) * at.inner + i;
 }
 
-// Adds up the runs of equal keys in each chunk: whole ones into `out`, the others' parts into partial (chunk, 2, lane):
-// what belongs to a run from before, and what begins a run that goes on.
+// Adds up the runs of equal keys in each chunk: whole runs into `out`, partial ones into partial (chunk, 2, lane): the
+// end of a run from before, and the start of a run that continues.
 template <class T, class A>
 __global__ void sum_chunks(IndexLayout at, Sorted sorted, std::int64_t count, const T* __restrict__ picked,
                            A* __restrict__ partial, T* __restrict__ out) {
@@ -199,7 +199,7 @@ __global__ void sum_chunks(IndexLayout at, Sorted sorted, std::int64_t count, co
   });
 }
 
-// The runs that begin in a chunk and go on behind it.
+// The runs that begin in a chunk and continue behind it.
 template <class T, class A>
 __global__ void sum_long_runs(IndexLayout at, Sorted sorted, std::int64_t count, const A* __restrict__ partial,
                               T* __restrict__ out) {
@@ -208,7 +208,7 @@ __global__ void sum_long_runs(IndexLayout at, Sorted sorted, std::int64_t count,
     const std::uint64_t key = sorted.keys[end - 1];
     if (!sorted.joins(end) || key == sorted.beyond) return;
     const std::int64_t begin = first * sorted.chunk;
-    if (sorted.joins(begin) && sorted.keys[begin] == key) return;  // began before
+    if (sorted.joins(begin) && sorted.keys[begin] == key) return;  // the run began before
     A sum = partial[(2 * first + 1) * sorted.lanes + lane];
     for (std::int64_t c = first + 1;; ++c) {
       sum = static_cast<A>(sum + partial[2 * c * sorted.lanes + lane]);
@@ -270,7 +270,7 @@ __global__ void vote(IndexLayout at, std::int64_t width, std::int64_t count, con
 
 // ---- Combining the indices of several axes.
 
-constexpr std::int64_t kOutside = -1;  // no element's, and not kNowhere
+constexpr std::int64_t kOutside = -1;  // matches no element, and is not kNowhere
 
 struct Combine {
   std::int64_t extent;

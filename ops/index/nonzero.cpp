@@ -1,5 +1,5 @@
-// nonzero: flags are counted in chunks, the counts added up on the CPU, and places written behind those of the chunks
-// before.
+// nonzero: counts flags in chunks, adds the counts up on the CPU, and writes each chunk's places behind those of the
+// chunks before.
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/tensor_impl.h>

@@ -1,4 +1,4 @@
-// take, accumulate and what they need: the operators behind every function that picks by index.
+// take, accumulate and their helpers: the operators behind every function that picks by index.
 #include <adjoint/ops/index/pick.h>
 
 #include <adjoint/core/check.h>
@@ -62,7 +62,7 @@ Tensor last_of_equals(const Tensor& index, const IndexAttr& attr) { return apply
 
 namespace {
 
-// Where element `i`, in row-major order, stands.
+// The coordinates of element `i`, in row-major order.
 Dims place_of(std::int64_t i, const Shape& shape) {
   Dims place = shape;
   for (std::size_t axis = shape.size(); axis-- > 0; i /= shape[axis]) place[axis] = i % shape[axis];

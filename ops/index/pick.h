@@ -6,13 +6,13 @@
 
 namespace adjoint {
 
-/// The elements of x that `index` (int64, in range but for kNowhere) names. Differentiable in x.
+/// The elements of x that `index` (int64, in range or kNowhere) names. Differentiable in x.
 Tensor take(const Tensor& x, const Tensor& index, const IndexAttr& attr);
-/// Its adjoint, added to `base` where that is defined. Differentiable in `picked` and `base`.
+/// The adjoint of take, added to `base` if that is defined. Differentiable in `picked` and `base`.
 Tensor accumulate(const Tensor& picked, const Tensor& index, const Tensor& base, const IndexAttr& attr);
 /// Not recorded; `x` is contiguous, and no two indices are equal.
 void put(Tensor& x, const Tensor& picked, const Tensor& index, const IndexAttr& attr);
-/// `index` with kNowhere where a later one along `count` names the same element.
+/// `index` with kNowhere in place of each index that a later one along `count` repeats.
 Tensor last_of_equals(const Tensor& index, const IndexAttr& attr);
 /// As int64. Throws Error, naming `op`, for another dtype and, on the CPU, for an index outside [low, high).
 Tensor checked_index(const char* op, const Tensor& index, std::int64_t low, std::int64_t high);

@@ -9,11 +9,11 @@
 
 namespace adjoint {
 
-/// The tensors one after the other along `axis`, which may be negative. Differentiable.
-/// Throws Error unless there is one at least, and all share dtype, device, rank and every other extent.
+/// The tensors concatenated along `axis`, which may be negative. Differentiable. Throws Error unless there is at least
+/// one, and all share dtype, device, rank and every other extent.
 ADJOINT_API Tensor cat(const std::vector<Tensor>& tensors, std::int64_t axis = 0);
 
-/// The tensors, all of one shape, along a new axis: `axis` is its place in the result, and may be negative.
+/// The tensors, all of one shape, stacked along a new axis: `axis` is its place in the result, and may be negative.
 /// Differentiable. Throws Error as cat does.
 ADJOINT_API Tensor stack(const std::vector<Tensor>& tensors, std::int64_t axis = 0);
 

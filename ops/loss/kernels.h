@@ -18,9 +18,9 @@ struct LossAttr {
 
 }  // namespace adjoint
 
-// All contiguous.
-// loss_value: in: x, y, of one shape; out: F's value of each pair, or the sum of them over attr.divisor.
-// loss_gradient: in: g, x, y; out: F's gradient in x, or with kOfY in y, of attr.scale() * g, where g is a scalar if
+// All operands are contiguous.
+// loss_value: in: x, y, of one shape; out: F's value of each pair, or their sum divided by attr.divisor.
+// loss_gradient: in: g, x, y; out: F's gradient in x, or with kOfY in y, times attr.scale() * g, where g is a scalar if
 // attr.reduced.
 
 namespace adjoint::cpu {
@@ -37,7 +37,7 @@ template <template <class> class F, bool kOfY>
 void loss_gradient(std::span<const Tensor> in, Tensor& out, const LossAttr& attr);
 }  // namespace adjoint::cuda
 
-// Odd ones have one gradient for both operands.
+// Odd losses have one gradient for both operands.
 // clang-format off
 #define ADJOINT_ODD_LOSSES(X) X(Mse) X(L1) X(SmoothL1) X(Huber) X(Charbonnier)
 #define ADJOINT_OTHER_LOSSES(X) X(Bce) X(BceWithLogits) X(KlDiv) X(KlDivLog)
@@ -55,7 +55,7 @@ void loss_gradient(std::span<const Tensor> in, Tensor& out, const LossAttr& attr
 
 namespace adjoint::loss {
 
-/// g times F's derivative in x, or in y, as a functor; those of odd losses are one.
+/// g times F's derivative in x, or in y, as a functor; odd losses have one for both.
 template <template <class> class F, class T, bool kOfY>
 struct Gradient {
   F<T> f;

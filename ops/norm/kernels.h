@@ -1,6 +1,6 @@
 // Normalisation by device. x is seen as (samples, groups, depth, inner): channels are groups * depth, with one weight
-// and bias each, and statistics are those of (depth, inner), or across the samples too. A row is (depth, inner) of one
-// sample and group: it lies in memory in order.
+// and bias each. Statistics cover (depth, inner), or the samples too. A row is (depth, inner) of one sample and group,
+// and is contiguous in memory.
 #pragma once
 
 #include <adjoint/core/tensor.h>
@@ -13,12 +13,13 @@ namespace adjoint {
 
 struct NormAttr {
   std::int64_t samples = 1, groups = 1, depth = 1, inner = 1;
-  bool across = false;  // the samples; depth is 1 then
-  bool centred = true;  // else the mean counts as 0
+  bool across = false;  // statistics cover the samples; depth is then 1
+  bool centred = true;  // if false, the mean counts as 0
   bool given = false;   // statistics are an operand
-  bool wide = false;    // weight and bias are of what x is computed in, and depth is 1: else of x's dtype
+  bool wide =
+      false;  // weight and bias have the type in which x is computed, and depth is 1; otherwise they have x's dtype
   double eps = 0.0;
-  Activation activation = {};  // one that convolutions fuse
+  Activation activation = {};  // one that convolutions can fuse
 
   std::int64_t rows() const { return samples * groups; }
   std::int64_t row_length() const { return depth * inner; }
@@ -26,19 +27,19 @@ struct NormAttr {
   std::int64_t statistics() const { return across ? groups : rows(); }
 };
 
-/// Of the elements that share one: their mean, mean + rest, whose digits are twice A's, and their variance.
+/// For the elements that share them: the mean, as mean + rest with twice A's digits, and the variance.
 template <class A>
 struct Statistics {
   A mean, rest, variance;
 };
 inline constexpr std::int64_t kStatisticsFields = 3;
 
-/// How running statistics follow a batch's.
+/// How running statistics follow a batch's statistics.
 struct FollowAttr {
   double momentum = 0.0, variance_momentum = 0.0;
 };
 
-/// In place: g times the activation's derivative at z, for arrays. T: the type that it is computed in.
+/// In place: g times the activation's derivative at z, for arrays. T is the type of the computation.
 template <class T>
 class ActivationSlope {
  public:
@@ -79,11 +80,11 @@ class ActivationSlope {
 
 }  // namespace adjoint
 
-// in: x, weight, bias, residual, statistics, the last four undefined where there are none. out: y, and the statistics
-// (groups that have one, kStatisticsFields) where they are not given.
+// in: x, weight, bias, residual, statistics, the last four undefined if absent. out: y, and the statistics (groups that
+// have one, kStatisticsFields) unless they are given.
 //
-// The gradients' in: y's gradient, and the same five. out: x's, weight's, bias's and residual's, of their dtypes, each
-// without elements where nobody needs it.
+// The gradients' in: y's gradient, and the same five. out: x's, weight's, bias's and residual's, in their dtypes, each
+// without elements if it is not needed.
 //
 // follow_statistics: in: running mean and variance (C), of one dtype, and statistics (samples, C, kStatisticsFields).
 // out: the new running ones, which may be the old: (1 - momentum) old + momentum * mean over samples.

@@ -1,8 +1,8 @@
 // normalize: the operator and its gradients.
 //
-// With n = (x - mean) rstd, z = n w + b + r and dz = g f'(z): r's gradient is dz, b's and w's are the sums over a
-// channel of dz and dz n, and x's is rstd (h - mean(h) - n mean(h n)) with h = dz w and means over the elements that
-// share statistics; rstd h where these are given.
+// With n = (x - mean) rstd, z = n w + b + r and dz = g f'(z): r's gradient is dz; the gradients of b and w are the sums
+// over a channel of dz and dz n; and x's is rstd (h - mean(h) - n mean(h n)) with h = dz w and means over the elements
+// that share statistics, or rstd h if these are given.
 #include <adjoint/ops/norm/normalize.h>
 
 #include <adjoint/core/op.h>
@@ -33,7 +33,7 @@ Save saves(const NormAttr& attr, Needs) {
   return kSaveIn0 | kSaveIn1 | activated | (attr.given ? kSaveStatistics : kSaveOut1);
 }
 
-// The number of operands whose gradients there are.
+// The number of operands that have gradients.
 constexpr std::size_t kDifferentiable = 4;
 
 struct GradientAttr {

@@ -7,12 +7,12 @@ namespace adjoint {
 
 struct Normalized {
   Tensor y;
-  Tensor statistics;  // not recorded; undefined where they were given
+  Tensor statistics;  // not recorded; undefined if they were given
 };
 
-/// attr tells how x is seen. weight and bias (attr.channels()), residual of x's shape, each of x's dtype or undefined;
-/// statistics (attr.statistics(), kStatisticsFields), in what x is computed in, where attr.given. attr.activation may
-/// be any. The caller answers for all of that.
+/// attr says how x is seen. weight and bias (attr.channels()), residual of x's shape, each of x's dtype or undefined;
+/// statistics (attr.statistics(), kStatisticsFields), in the type of the computation, if attr.given. attr.activation
+/// may be any. The caller must check all of this.
 Normalized normalize(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual,
                      const Tensor& statistics, NormAttr attr);
 

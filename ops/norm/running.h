@@ -1,4 +1,4 @@
-// Running statistics: what one channel's become, for host and device alike.
+// Updates of running statistics for one channel, for host and device alike.
 #pragma once
 
 #include <adjoint/core/convert.h>
@@ -6,7 +6,7 @@
 
 namespace adjoint {
 
-/// T: the running ones' type, A: what statistics are computed in.
+/// T: the type of the running statistics, A: the type in which statistics are computed.
 template <class T, class A>
 struct Follow {
   const Statistics<A>* batch;  // (samples, channels)

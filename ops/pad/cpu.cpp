@@ -1,4 +1,4 @@
-// Padding on the CPU, a row a step: its middle is one copy, its ends are looked up.
+// Padding on the CPU, one row per step: its middle is one copy, and its ends are looked up.
 #include <adjoint/core/convert.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/ops/pad/kernels.h>

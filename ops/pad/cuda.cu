@@ -1,9 +1,9 @@
-// Padding on CUDA: a block has neighbours of the result, and asks once for each of their rows where it comes from. A
-// thread has 16 bytes of them, which it copies where they are neighbours in x, too. All others are shared out among the
-// warp's threads, an element each: one thread in a row has them, for which the rest of its warp would wait.
+// Padding on CUDA: a block has neighbours of the result, and computes the source of each of their rows once. A thread
+// has 16 bytes of them, and copies them at once if they are neighbours in x, too. The rest is shared out among the
+// warp's threads, one element each: few threads of a row have such elements, and the rest of their warp would wait.
 //
-// Gradients: its neighbours are of one row, so that what was copied once is read without asking for each element where
-// to; the few that were copied several times follow one by one.
+// Gradients: a thread's neighbours belong to one row, so elements that were copied once are read without computing each
+// one's destination. The few that were copied several times follow one by one.
 #include <adjoint/core/convert.h>
 #include <adjoint/ops/pad/kernels.h>
 #include <adjoint/core/cuda/elementwise.cuh>
@@ -21,7 +21,7 @@ struct PadSplits {
   RowSplit by_w, by_h, by_d;
 };
 
-// Where row `row` of the result comes from; negative: from the value.
+// The source of the result's row `row`; negative: the value.
 __device__ std::int64_t source_row(const PadMap& map, const PadSplits& splits, std::int64_t row) {
   const PadAxis &d = map.axes[0], &h = map.axes[1], &w = map.axes[2];
   std::int64_t y = row, z = splits.by_h(y);
@@ -30,7 +30,7 @@ __device__ std::int64_t source_row(const PadMap& map, const PadSplits& splits, s
   return from_y < 0 || from_z < 0 ? -1 : ((plane * d.in + from_z) * h.in + from_y) * w.in;
 }
 
-// Packs of a thread where rows are so long at least, and there are blocks enough for a GPU.
+// Packs per thread if rows are long enough and there are blocks enough for a GPU.
 constexpr int kManyPacks = 4;
 constexpr std::int64_t kLeastBlocks = 512;
 
@@ -42,8 +42,8 @@ __global__ void __launch_bounds__(kThreads)
     pad_elements(const __grid_constant__ PadMap map, const __grid_constant__ PadSplits splits, std::int64_t count,
                  const Bits* __restrict__ in, Bits* __restrict__ out) {
   constexpr int V = kPack<Bits>, kWarp = 32, kElements = kBlockElements<Bits, kPacks>;
-  __shared__ std::int64_t begins[kElements / kPacks + 1];  // source_row() of the block's rows, of kPacks elements each
-  __shared__ int others[kThreads];                         // of each warp: the packs that are shared out
+  __shared__ std::int64_t begins[kElements / kPacks + 1];  // source_row() of the block's rows of kPacks elements each
+  __shared__ int others[kThreads];                         // per warp: the packs that are shared out
   const PadAxis& w = map.axes[2];
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
   const std::int64_t first = std::int64_t{blockIdx.x} * kElements;
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads)
 
   const bool packed = is_aligned<Bits, V>(out);
   Pack<Bits, V> packs[kPacks];
-  unsigned whole = 0;  // bit p: packs[p] is
+  unsigned whole = 0;  // bit p: packs[p] is whole
   const auto element_of = [&](int p) { return (p * kThreads + thread) * V; };
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kThreads)
     const int element = element_of(p);
     const bool other = element < here && (whole >> p & 1U) == 0;
     const unsigned which = __ballot_sync(~0U, other);
-    __syncwarp();  // of_warp is read still
+    __syncwarp();  // of_warp is still being read
     if (other) of_warp[__popc(which & ((1U << lane) - 1))] = element;
     __syncwarp();
     for (int i = lane; i < __popc(which) * V; i += kWarp) {
@@ -129,18 +129,19 @@ __device__ compute_t<T> sum_of_places(const PadMap& map, const PadLines& at, con
   return sum;
 }
 
-// Which of V bits, one an element, lie in [begin, end).
+// The bits, of V with one per element, that lie in [begin, end).
 template <int V>
 __device__ unsigned bits_between(std::int64_t begin, std::int64_t end) {
   const auto below = [](std::int64_t n) { return (1U << static_cast<int>(n < 0 ? 0 : n > V ? V : n)) - 1; };
   return below(end) & ~below(begin);
 }
 
-// Packs of a result's rows, which begin where 16 bytes do: a row's first and last may reach into its neighbours.
+// Packs of a result's rows, which begin at multiples of 16 bytes: a row's first and last pack may reach into its
+// neighbours.
 struct Packs {
   std::int64_t rows, width;
-  std::int64_t phase;  // elements of the first row's first pack before it
-  std::int64_t a_row;  // packs of a row, at most
+  std::int64_t phase;  // elements of the first row's first pack that precede the row
+  std::int64_t a_row;  // the most packs of a row
   RowSplit by_packs;
 
   template <class T>
@@ -152,12 +153,12 @@ struct Packs {
         by_packs(a_row, rows * a_row + kThreads) {}
 };
 
-// A thread's: columns from x on, which is negative before the row.
+// A thread's pack: columns from x on, which is negative before the row.
 template <class T>
 struct PackOfRow {
   static constexpr int V = kPack<T>;
   std::int64_t row, x;
-  unsigned elements;  // bit v: column x + v is of the row
+  unsigned elements;  // bit v: column x + v belongs to the row
   T* to;
 
   __device__ PackOfRow(const Packs& packs, T* out) {
@@ -180,7 +181,7 @@ struct PackOfRow {
   }
 };
 
-// What was copied to several places: all of these z, y and x.
+// An element that was copied to several places: all of these z, y and x.
 struct Several {
   pad_map::Repeated axes[3];
 };
@@ -195,7 +196,7 @@ __global__ void __launch_bounds__(kThreads)
   if (at.elements == 0) return;
   std::int64_t y = at.row, z = by_h(y);
   const std::int64_t plane = by_d(z);
-  unsigned once = 0;  // as `elements`: those that were copied once
+  unsigned once = 0;  // like `elements`, for those that were copied once
   if (!several.axes[0].contains(z) && !several.axes[1].contains(y)) {
     const pad_map::Repeated& columns = several.axes[2];
     once = at.elements & ~bits_between<at.V>(columns.begin[0] - at.x, columns.end[0] - at.x) &
@@ -229,7 +230,7 @@ void pad(std::span<const Tensor> in, Tensor& out, const PadAttr& attr) {
   visit_bits(out.dtype(), [&]<class Bits>() {
     const auto run = [&]<int kPacks>() {
       constexpr std::int64_t kElements = kBlockElements<Bits, kPacks>;
-      // Of a block's elements a kernel asks from the beginning of their first row on.
+      // A kernel counts a block's elements from the start of their first row.
       const auto by = [&](int axis) { return RowSplit(attr.map.axes[axis].out, count + kElements); };
       const LaunchGeometry geometry{dim3(static_cast<unsigned>((count - 1) / kElements + 1)), dim3(kThreads)};
       launch(pad_elements<Bits, kPacks>, geometry, out.device().index, attr.map, PadSplits{by(2), by(1), by(0)}, count,

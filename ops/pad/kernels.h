@@ -1,4 +1,4 @@
-// Padding by device: which elements of a padded tensor come from which. For host and device.
+// Padding by device: the mapping between elements of a padded tensor and their sources. For host and device.
 //
 // Tensors are contiguous, seen as (planes, D, H, W), of which the last three may be padded.
 #pragma once
@@ -30,7 +30,7 @@ struct PadAttr {
 
 namespace pad_map {
 
-/// Where element o of the padded axis comes from; negative: from the value.
+/// The source of element o of the padded axis; negative: the value.
 ADJOINT_HD inline std::int64_t source(const PadAxis& axis, PadMode mode, std::int64_t o) {
   const std::int64_t i = o - axis.before, last = axis.in - 1;
   if (i >= 0 && i <= last) return i;
@@ -42,7 +42,7 @@ ADJOINT_HD inline std::int64_t source(const PadAxis& axis, PadMode mode, std::in
   }
 }
 
-/// The places of the padded axis that come from one element, in ascending order: a run, or three at most.
+/// The places of the padded axis that come from one element, in ascending order: a run, or at most three.
 struct Places {
   std::int64_t first = 0, second = 0, third = 0;
   std::int64_t count = 0;
@@ -74,7 +74,7 @@ ADJOINT_HD inline Places places(const PadAxis& axis, PadMode mode, std::int64_t 
   return at;
 }
 
-/// The elements that have several places, which are those of one or two runs. All others have axis.before + i alone.
+/// The elements that have several places, in one or two runs. Every other element has only axis.before + i.
 struct Repeated {
   std::int64_t begin[2] = {}, end[2] = {};
 
@@ -99,7 +99,7 @@ inline Repeated repeated(const PadAxis& axis, PadMode mode) {
 namespace adjoint::cpu {
 /// in: x, of any dtype; out: x padded.
 void pad(std::span<const Tensor> in, Tensor& out, const PadAttr& attr);
-/// in: of the padded shape, floating point; out: of x's, the sums of what each element was copied to.
+/// in: of the padded shape, floating point; out: of x's shape, for each element the sum over its copies.
 void pad_adjoint(std::span<const Tensor> in, Tensor& out, const PadAttr& attr);
 }  // namespace adjoint::cpu
 

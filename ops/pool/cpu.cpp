@@ -1,4 +1,4 @@
-// Pooling on the CPU: results a row a step, gradients a plane a step.
+// Pooling on the CPU: results one row per step, gradients one plane per step.
 #include <adjoint/core/check.h>
 #include <adjoint/core/convert.h>
 #include <adjoint/core/parallel.h>
@@ -23,7 +23,7 @@ std::vector<pool::Run> windows(const PoolAxis& axis) {
   return all;
 }
 
-/// What sums of row y of windows are divided by.
+/// The divisors for sums of row y of windows.
 template <class C>
 void divisors(const PoolAttr& attr, std::int32_t y, std::vector<C>& row) {
   const std::int64_t count_y = pool::counted(attr.h, y, attr.counts_padding);
@@ -95,7 +95,7 @@ void average_rows(const Tensor& in, Tensor& out, const PoolAttr& attr) {
   });
 }
 
-/// Calls add(plane, sums) for each plane of `out`, which becomes the sums.
+/// Calls add(plane, sums) for each plane of `out`, which receives the sums.
 template <class T, class Add>
 void sum_planes(Tensor& out, const PoolAttr& attr, const Add& add) {
   using C = compute_t<T>;

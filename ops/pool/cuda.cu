@@ -1,4 +1,4 @@
-// Pooling on CUDA, by rows (core/cuda/rows.cuh): each thread forms elements of the result by itself, in a fixed order.
+// Pooling on CUDA, by rows (core/cuda/rows.cuh): each thread computes elements of the result alone, in a fixed order.
 #include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/pack.h>
 #include <adjoint/core/fill.h>
@@ -17,7 +17,7 @@ namespace {
 template <class T>
 constexpr int kVector = static_cast<int>(16 / sizeof(T));
 
-/// rows.each(f); where `f` forms V > 1 elements it is long, and its code stands there once.
+/// rows.each(f); if `f` computes V > 1 elements it is long, and its code is emitted once.
 template <int V, class F>
 __device__ void each_of(const Rows& rows, const F& f) {
   if constexpr (V == 1) return rows.each(f);
@@ -28,22 +28,22 @@ __device__ void each_of(const Rows& rows, const F& f) {
   for (int i = 0; i < count; ++i) f(first + static_cast<std::int64_t>(i * blockDim.y));
 }
 
-/// Of packed windows.
+/// For packed windows.
 template <int kKernel>
 constexpr int kPadding = (kKernel - 1) / 2;
 
-/// How windows are read. kKernel: their size, of both axes, or 0 for any. kStride: the width's, where its padding is
-/// kPadding and it has no dilation; a thread then forms as many neighbours as 16 bytes of a row of inputs hold
-/// the beginnings of. 0 for any; a thread forms one.
+/// How windows are read. kKernel: their size on both axes, or 0 for any. kStride: the width's stride, if its padding is
+/// kPadding and it has no dilation; a thread then computes as many neighbours as there are window starts in 16 bytes of
+/// a row of inputs. 0 for any stride; a thread then computes one.
 template <int kKernel, int kStride>
 struct Windows {
   static constexpr bool kPacked = kStride != 0;
 
-  /// Results of a thread.
+  /// Results per thread.
   template <class T>
   static constexpr int kResults = kStride == 0 ? 1 : kVector<T> / (kStride == 0 ? 1 : kStride);
 
-  /// `attr` with constants for what is known.
+  /// `attr` with constants for the known members.
   __device__ static PoolAttr known(PoolAttr attr) {
     if constexpr (kKernel != 0) attr.h.kernel = attr.w.kernel = kKernel;
     if constexpr (kStride != 0) {
@@ -54,7 +54,7 @@ struct Windows {
     return attr;
   }
 
-  /// Which element of a window: its place in the plane where kKernel is 0, else its number.
+  /// An element of a window: its place in the plane if kKernel is 0, else its number.
   using Element = std::conditional_t<kKernel == 0, std::int64_t, int>;
 
   __device__ static std::int64_t place(const PoolAttr& attr, std::int32_t o_y, std::int32_t o_x, Element element) {
@@ -66,20 +66,20 @@ struct Windows {
     }
   }
 
-  /// Calls visit(o, holds) for the windows along the width that may hold one of V inputs from `x` on; holds(v): whether
-  /// it may be the v-th. `x` is a multiple of V.
+  /// Calls visit(o, holds) for the windows along the width that may hold one of V inputs from `x` on; holds(v) says if
+  /// the window may hold the v-th. `x` is a multiple of V.
   template <int V, class Visit>
   __device__ static void each_user(const PoolAttr& attr, std::int32_t x, const Visit& visit) {
     if constexpr (kStride == 0) {
       const std::int32_t end = pool::users(attr.w, x + V - 1).end;
-#pragma unroll 1  // there are few, and a quotient takes many registers
+#pragma unroll 1  // the loop is short, and a quotient takes many registers
       for (std::int32_t o = pool::users(attr.w, x).start; o < end; ++o) {
         const pool::Run run = pool::covered(attr.w, o);
         visit(o, [&](int v) { return V == 1 || attr.w.dilation > 1 || (x + v >= run.start && x + v < run.end); });
       }
     } else {
       static_assert(V % kStride == 0);
-      // The first may hold the first input's left neighbours too, and begins at x - (kKernel - 1) at least.
+      // The first window may also hold the first input's left neighbours, and begins at x - (kKernel - 1) or later.
       constexpr int kLeft = kPadding<kKernel>;
       constexpr int kFirst = -((kKernel - 1 - kLeft) / kStride), kLast = (V - 1 + kLeft) / kStride;
 #pragma unroll
@@ -92,7 +92,7 @@ struct Windows {
   }
 
   /// Calls visit(v, element, value) for the elements of the windows of results (o_y, o_x + v) of `plane`, by rows.
-  /// Elements outside of the plane are skipped, or where a thread forms several results may be visited as `outside`.
+  /// Elements outside the plane are skipped, or, if a thread computes several results, may be visited as `outside`.
   template <class T, class Visit>
   __device__ static void each(const PoolAttr& attr, const T* plane, std::int32_t o_y, std::int32_t o_x, T outside,
                               const Visit& visit) {
@@ -165,7 +165,7 @@ struct Windows {
   }
 };
 
-/// Columns of `rows` are of W::kResults results each.
+/// Columns of `rows` are W::kResults results each.
 template <class T, class W>
 __global__ void max_rows(PoolAttr given, Rows rows, RowSplit by_h, const T* __restrict__ in, T* __restrict__ out,
                          pool::Indices<void> places) {
@@ -216,7 +216,7 @@ __global__ void max_rows(PoolAttr given, Rows rows, RowSplit by_h, const T* __re
   });
 }
 
-/// Columns of `rows` are of W::kResults results each.
+/// Columns of `rows` are W::kResults results each.
 template <class T, class W>
 __global__ void average_rows(PoolAttr given, Rows rows, RowSplit by_h, const T* __restrict__ in, T* __restrict__ out) {
   using C = compute_t<T>;
@@ -242,7 +242,7 @@ __global__ void average_rows(PoolAttr given, Rows rows, RowSplit by_h, const T* 
   });
 }
 
-/// At a multiple of V elements' size.
+/// The address is a multiple of V elements' size.
 template <class T, int V>
 __device__ void store_sums(const compute_t<T> (&sums)[V], T* out) {
   Pack<T, V> result;
@@ -251,7 +251,7 @@ __device__ void store_sums(const compute_t<T> (&sums)[V], T* out) {
   *reinterpret_cast<Pack<T, V>*>(out) = result;
 }
 
-/// Columns of `rows` are of V inputs each. V > 1: places are int32.
+/// Columns of `rows` are V inputs each. V > 1: places are int32.
 template <class T, int V, class W>
 __global__ void max_adjoint_rows(PoolAttr given, Rows rows, RowSplit by_h, const T* __restrict__ g,
                                  pool::Indices<const void> places, T* __restrict__ out) {
@@ -285,7 +285,7 @@ __global__ void max_adjoint_rows(PoolAttr given, Rows rows, RowSplit by_h, const
   });
 }
 
-/// Columns of `rows` are of V inputs each.
+/// Columns of `rows` are V inputs each.
 template <class T, int V, class W>
 __global__ void average_adjoint_rows(PoolAttr given, Rows rows, RowSplit by_h, const T* __restrict__ g,
                                      T* __restrict__ out) {
@@ -348,8 +348,7 @@ __global__ void keep_winners(Rows rows, std::int64_t plane, const std::int64_t* 
   });
 }
 
-/// Launches kernel(attr, rows, split by `height`, args...) over rows of `out`; a thread's columns are of `pack`
-/// elements.
+/// Launches kernel(attr, rows, split by `height`, args...) over rows of `out`; a thread's columns have `pack` elements.
 template <class... Params, class... Args>
 void over_rows(void (*kernel)(Params...), const Tensor& out, const PoolAttr& attr, std::int64_t height,
                std::int64_t width, std::int64_t pack, const Args&... args) {
@@ -358,19 +357,19 @@ void over_rows(void (*kernel)(Params...), const Tensor& out, const PoolAttr& att
   launch(kernel, rows.geometry(), out.device().index, attr, rows, RowSplit(height, count), args...);
 }
 
-/// Whether rows of x are made of whole, aligned packs.
+/// Returns true if rows of x consist of whole, aligned packs.
 template <class T>
 bool in_packs(const PoolAttr& attr, const T* x) {
   return attr.w.in % kVector<T> == 0 && is_aligned<T, kVector<T>>(x);
 }
 
-/// use.operator()<W>() with how windows of x are read or written, a tensor of T.
+/// use.operator()<W>() for the way in which windows of x, a tensor of T, are read or written.
 template <class T, class Use>
 void with_windows(const PoolAttr& attr, const T* x, const Use& use) {
   const PoolAxis& w = attr.w;
   const std::int32_t kernel = attr.h.kernel == w.kernel ? w.kernel : 0;
   if constexpr (sizeof(T) <= 4) {
-    // No window begins behind a row, as one of padding alone does.
+    // No window begins behind a row, as a window of padding alone would.
     const bool packs = in_packs(attr, x) && w.dilation == 1 && w.padding == (kernel - 1) / 2 &&
                        (w.out - 1) * std::int64_t{w.stride} < w.in;
     if (packs && kernel == 2 && w.stride == 2) return use.template operator()<Windows<2, 2>>();
@@ -382,7 +381,7 @@ void with_windows(const PoolAttr& attr, const T* x, const Use& use) {
   use.template operator()<Windows<0, 0>>();
 }
 
-/// use.operator()<V, W>() for gradients: V elements of x's a thread.
+/// use.operator()<V, W>() for gradients: V elements of x per thread.
 template <class T, class Use>
 void with_packs(const PoolAttr& attr, const T* x, bool packs, const Use& use) {
   if (!packs || !in_packs(attr, x)) return use.template operator()<1, Windows<0, 0>>();

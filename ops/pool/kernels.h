@@ -1,7 +1,7 @@
-// Pooling by device, over planes (H, W); a 1-D problem is one of height 1. For host and device.
+// Pooling by device, over planes (H, W); a 1-D problem has height 1. For host and device.
 //
-// Windows of one size and adaptive ones differ in two functions of an axis: the inputs of a window, and the windows of
-// an input. Operands are contiguous.
+// Windows of one size and adaptive windows differ in two functions of an axis: the inputs of a window, and the windows
+// of an input. Operands are contiguous.
 #pragma once
 
 #include <adjoint/core/divider.h>
@@ -13,7 +13,7 @@
 
 namespace adjoint {
 
-/// Everything is below 2^30, a window's extent too.
+/// Everything is below 2^30, including a window's extent.
 struct PoolAxis {
   std::int32_t in = 1, out = 1;
   std::int32_t kernel = 1;  // 0: adaptive
@@ -22,19 +22,20 @@ struct PoolAxis {
 };
 
 struct PoolAttr {
-  std::size_t axes = 2;  // of the tensors' shapes: 1 or 2
+  std::size_t axes = 2;  // axes of the tensors' shapes that are pooled: 1 or 2
   PoolAxis h, w;
-  std::int64_t divisor = 0;    // of averages; 0: the number of elements
-  bool counts_padding = true;  // among them
-  bool with_indices = false;   // maxima: as a result, int64; else kept for the gradient, int32 where that is enough
+  std::int64_t divisor = 0;    // for averages; 0: the number of elements
+  bool counts_padding = true;  // in that number
+  bool with_indices =
+      false;  // of maxima: as a result, int64; else kept for the gradient, int32 if that is large enough
 
   ADJOINT_HD std::int64_t in_plane() const { return std::int64_t{h.in} * w.in; }
   ADJOINT_HD std::int64_t out_plane() const { return std::int64_t{h.out} * w.out; }
 };
 
 struct UnpoolAttr {
-  Shape shape;         // the result's
-  std::int64_t plane;  // elements of one of its planes
+  Shape shape;         // of the result
+  std::int64_t plane;  // elements of one of the result's planes
 };
 
 namespace pool {
@@ -62,7 +63,7 @@ ADJOINT_HD inline Run window(const PoolAxis& axis, std::int32_t o) {
   return {start, end < axis.in ? end : axis.in, axis.dilation};
 }
 
-/// The windows that may hold input i: all that do, and with dilation some that do not.
+/// The windows that may hold input i: all that do, and with dilation some others.
 ADJOINT_HD inline Run users(const PoolAxis& axis, std::int32_t i) {
   if (axis.kernel == 0) return {scaled(i, axis.out, axis.in), scaled(i + 1, axis.out, axis.in, axis.in - 1), 1};
   const std::int32_t at = i + axis.padding, before = at - (axis.kernel - 1) * axis.dilation;
@@ -73,7 +74,7 @@ ADJOINT_HD inline Run users(const PoolAxis& axis, std::int32_t i) {
   return {before <= 0 ? 0 : quotient(before - 1) + 1, end < axis.out ? end : axis.out, 1};
 }
 
-/// The inputs of an average's window o, and what padding it covers: [start, end).
+/// The inputs of an average's window o, including the padding it covers: [start, end).
 ADJOINT_HD inline Run covered(const PoolAxis& axis, std::int32_t o) {
   if (axis.kernel == 0) return window(axis, o);
   const std::int32_t start = o * axis.stride - axis.padding;
@@ -89,7 +90,7 @@ ADJOINT_HD inline std::int64_t counted(const PoolAxis& axis, std::int32_t o, boo
   return end > start ? end - start : 0;
 }
 
-/// What the sum of window (y, x) is divided by. Where that is 0, so is the sum.
+/// The divisor of window (y, x)'s sum. If it is 0, so is the sum.
 template <class C>
 ADJOINT_HD C divisor(const PoolAttr& attr, std::int64_t count_y, std::int64_t count_x) {
   if (attr.divisor != 0) return static_cast<C>(attr.divisor);
@@ -115,7 +116,7 @@ struct Indices {
   }
 };
 inline Indices<const void> indices_of(const Tensor& t) { return {t.raw_data(), t.dtype() == kInt64}; }
-/// Of an undefined tensor: data is null.
+/// For an undefined tensor, data is null.
 inline Indices<void> writable_indices_of(Tensor& t) {
   return t.defined() ? Indices<void>{t.raw_mutable_data(), t.dtype() == kInt64} : Indices<void>{};
 }

@@ -1,8 +1,8 @@
-// What reductions do with two values, for host and device alike, and the types that they do it in.
+// How reductions combine two values, for host and device alike, and the types in which they do it.
 //
-// A rule is what a reduction's stages need: Acc, in which unfinished results are kept, and Out; identity(); combine(a,
+// A rule provides what a reduction's stages need: Acc, the type of unfinished results, and Out; identity(); combine(a,
 // b) of two Acc; add(acc, x) and close(acc), by which elements become one Acc; finish(acc), an Out. A rule may have
-// open(x), where some accumulators that stand side by side begin, add_open(acc, x) and join(a, b) of two of them.
+// open(x), which starts accumulators that are used side by side, add_open(acc, x) and join(a, b) of two of them.
 #pragma once
 
 #include <adjoint/core/convert.h>
@@ -16,7 +16,7 @@
 
 namespace adjoint::reduce {
 
-/// Sums of floats are kept in compute_t, those of integers and bool in int64.
+/// Sums of floats are accumulated in compute_t, those of integers and bool in int64.
 template <class T>
 using sum_t = std::conditional_t<std::is_integral_v<T>, std::int64_t, compute_t<T>>;
 
@@ -64,7 +64,7 @@ struct Max {
   ADJOINT_HD static constexpr A combine(A a, A b) {
     if constexpr (std::is_same_v<A, bool>) return (a | b) != 0;
 #ifdef __CUDA_ARCH__
-    if constexpr (std::is_same_v<A, float>) {  // one instruction in place of three
+    if constexpr (std::is_same_v<A, float>) {  // one instruction, not three
       float most;
       asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
       return most;
@@ -74,7 +74,7 @@ struct Max {
   }
 };
 
-/// Op over A, divided.
+/// Op over A, then divided.
 template <class Op, class A, class Result>
 struct Total {
   using Acc = A;
@@ -97,13 +97,13 @@ struct Total {
   }
 };
 
-/// An unfinished result that is told from elements by its type.
+/// An unfinished result, which its type distinguishes from elements.
 template <class A>
 struct Held {
   A value;
 };
 
-/// Op over what `map` makes of each element, and map.finish() of the result.
+/// Op over map of each element, then map.finish() of the result.
 template <class Op, class A, class Result, class Map>
 struct Mapped {
   using Acc = Held<A>;
@@ -121,8 +121,8 @@ struct Mapped {
   ADJOINT_HD constexpr Out finish(Acc acc) const { return convert<Out>(map.finish(acc.value)); }
 };
 
-/// Turns a number's order around, so that the least is the largest, or drops its sign, by its bits: one kernel serves
-/// maxima and minima. Of bool, the largest is whether any holds, the least whether all do.
+/// Reverses a number's order, so that the least becomes the largest, or drops its sign, by its bits: one kernel serves
+/// maxima and minima. For bool, the largest says if any holds, and the least if all do.
 template <class A>
 class Reorder {
  public:
@@ -146,7 +146,7 @@ class Reorder {
   Bits keep_, flip_;
 };
 
-/// What a norm sums, and makes of the sum.
+/// The terms that a norm sums, and the function of the sum.
 template <class A>
 struct Absolute {
   ADJOINT_HD A operator()(A x) const { return scalar::abs(x); }
@@ -157,7 +157,7 @@ struct Squared {
   ADJOINT_HD A operator()(A x) const { return x * x; }
   ADJOINT_HD A finish(A sum) const { return scalar::sqrt(sum); }
 };
-/// p of 0 counts what is not 0.
+/// A p of 0 counts the elements that are not 0.
 template <class A>
 struct Power {
   A p;
@@ -168,8 +168,8 @@ struct Power {
   ADJOINT_HD A finish(A sum) const { return p == A{0} ? sum : std::pow(sum, A{1} / p); }
 };
 
-/// log(sum of exp(x)), as the largest x and the sum of exp(x - largest): each new largest rescales the sum. Equal
-/// numbers are no distance apart, infinities too.
+/// log(sum of exp(x)), as the largest x and the sum of exp(x - largest): each new largest rescales the sum. The
+/// distance between equal numbers is 0, also between equal infinities.
 template <class A, class Result>
 struct LogSumExp {
   struct Acc {
@@ -193,8 +193,8 @@ struct LogSumExp {
   ADJOINT_HD Out finish(const Acc& acc) const { return convert<Out>(acc.largest + scalar::log(acc.sum)); }
 };
 
-/// What is kept of a set of numbers: how many they are; their mean, mean + rest, whose digits are twice A's; and m2,
-/// the sum of squared distances from it.
+/// The moments of a set of numbers: their count; their mean, as mean + rest with twice A's digits; and m2, the sum of
+/// squared distances from the mean.
 template <class A>
 struct Moments {
   A count, mean, rest, m2;
@@ -202,24 +202,24 @@ struct Moments {
 inline constexpr std::int64_t kMomentsFields = 4;
 inline constexpr std::int64_t kMeanField = 1, kRestField = 2, kSquaresField = 3;
 
-/// The mean a + b, as a number and what its rounding left (Knuth's 2Sum).
+/// The mean a + b, as a number and its rounding error (Knuth's 2Sum).
 template <class A>
 ADJOINT_HD constexpr Moments<A> with_mean(A count, A a, A b, A m2) {
   const A mean = a + b, of_b = mean - a;
   return {count, mean, (a - (mean - of_b)) + (b - of_b), m2};
 }
 
-/// From sums of (x - pivot) and of (x - pivot)^2. The error of m2 grows with the pivot's distance from the mean: a
-/// pivot that is one of n elements costs n roundings at most.
+/// Moments from the sums of (x - pivot) and of (x - pivot)^2. The error of m2 grows with the pivot's distance from the
+/// mean: a pivot that is one of n elements costs at most n roundings.
 template <class A>
 ADJOINT_HD constexpr Moments<A> moments_about(A count, A pivot, A sum, A squares) {
   const A step = sum / count;
   const A m2 = squares - sum * step;
-  // Squares that overflow are infinite; what is infinite or NaN itself makes the sum so, and the result NaN.
+  // Squares that overflow are infinite; an infinite or NaN element makes the sum so, and the result NaN.
   return with_mean(count, pivot, step, m2 >= A{0} ? m2 : m2 < A{0} ? A{0} : squares + (sum - sum));
 }
 
-/// Of two sets together (Chan, Golub, LeVeque: "Updating Formulae and a Pairwise Algorithm for Computing Sample
+/// Moments of two sets together (Chan, Golub, LeVeque: "Updating Formulae and a Pairwise Algorithm for Computing Sample
 /// Variances", 1979).
 template <class A>
 ADJOINT_HD constexpr Moments<A> merge(const Moments<A>& a, const Moments<A>& b) {
@@ -227,14 +227,14 @@ ADJOINT_HD constexpr Moments<A> merge(const Moments<A>& a, const Moments<A>& b) 
   if (a.count == A{0}) return b;
   const A count = a.count + b.count;
   const A distance = (b.mean - a.mean) + (b.rest - a.rest);
-  A share = A(0.5);  // nearly always, and a division is the dearest part
+  A share = A(0.5);  // nearly always, and the division is the most expensive part
   if (a.count != b.count) share = b.count / count;
   const A step = distance * share;
   return with_mean(count, a.mean, a.rest + step, a.m2 + b.m2 + distance * step * a.count);
 }
 
-/// The moments themselves. While elements are added, `mean` is the first of them, `rest` the sum of distances from it
-/// and m2 that of their squares: for a few tens of elements.
+/// Moments under construction. While elements are added, `mean` is the first of them, `rest` the sum of distances from
+/// it and m2 that of their squares: for a few tens of elements.
 template <class A>
 struct KeepMoments {
   using Acc = Moments<A>;
@@ -268,7 +268,7 @@ struct KeepMoments {
   ADJOINT_HD constexpr Out finish(const Acc& acc) const { return acc; }
 };
 
-/// m2 over a divisor, or the root of that.
+/// m2 divided by a divisor, or the root of that.
 template <class A, class Result>
 struct Variance : KeepMoments<A> {
   using Out = Result;
@@ -282,7 +282,7 @@ struct Variance : KeepMoments<A> {
   }
 };
 
-/// Of one element: factor * g * (x - the mean), whose digits are twice A's.
+/// For one element: factor * g * (x - the mean), where the mean has twice A's digits.
 template <class A, class T>
 struct Centred {
   A factor;

@@ -1,4 +1,4 @@
-// The largest and the least: amax, amin, any, all, and with their places max, min, argmax and argmin.
+// The largest and the least elements: amax, amin, any, all, and with their places max, min, argmax and argmin.
 #include <adjoint/ops/reduce/reduce.h>
 
 #include <adjoint/ops/elementwise/elementwise.h>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace reducing;
 
-// Equal extremes share the gradient. Where the extreme is NaN nothing equals it, and every element's gradient is NaN.
+// Equal extremes share the gradient. If the extreme is NaN nothing equals it, and every element's gradient is NaN.
 Tensor even_gradient(const Ctx<ExtremeAttr>& c) {
   const ReduceAttr& attr = c.attr.reduce;
   const Tensor grad = widened(c.grad);
@@ -66,7 +66,7 @@ Specs place_specs(Operands in, const PlaceAttr& attr, std::size_t results) {
   return specs;
 }
 
-// The gradient goes to the chosen element alone.
+// Only the chosen element gets the gradient.
 void chosen_gradient(const Ctx<PlaceAttr>& c, Needs, Results grads) {
   const auto& [outer, extent, inner, least, result] = c.attr;
   if (!c.grad.defined()) return;
@@ -104,7 +104,7 @@ std::array<Tensor, kMaxResults> search(const OpDef<PlaceAttr>& op, const Tensor&
   const std::size_t at = resolve_axis(op.name, axis, one.from.size());
   const Shape outer(one.from.begin(), one.from.begin() + at), inner(one.from.begin() + at + 1, one.from.end());
   const PlaceAttr attr{outer.numel(), one.from[at], inner.numel(), least, result_shape(one)};
-  // What has no gradient puts nothing on a tape, no view either.
+  // A function without a gradient puts nothing on a tape, not even a view.
   const Tensor operand = op.joint_vjp.rule == nullptr ? input.detach() : input;
   return apply_all(op, {operand.reshape({attr.outer, attr.extent, attr.inner})}, attr);
 }

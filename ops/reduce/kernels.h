@@ -1,7 +1,7 @@
-// The reductions' kernels by device. Operands are contiguous; `out` is written whole.
+// The reductions' kernels by device. Operands are contiguous; `out` is written completely.
 //
-// The divisor of a variance is the number of elements less the correction, or 0. `moments` gives what a mean and a
-// variance are made of (combine.h's Moments), both of them from one pass over memory.
+// The divisor of a variance is the number of elements minus the correction, or 0. `moments` returns the moments
+// (combine.h) from which a mean and a variance are computed, both in one pass over memory.
 #pragma once
 
 #include <adjoint/core/tensor.h>
@@ -33,7 +33,7 @@ struct PlaceAttr {
   Shape result;
 };
 
-/// The product, where the second of a pair is not positive: what PReLU's weight has for a gradient.
+/// The product if the second of a pair is not positive: the gradient of PReLU's weight.
 struct ProductWhereNotPositive {
   template <class C>
   ADJOINT_HD C value(C g, C x) const {
@@ -48,19 +48,19 @@ struct VarianceAttr {
 
 /// Elements of the result.
 std::int64_t result_numel(const ReduceAttr& attr);
-/// `tensor`, which has the shape that `attr` gives with `fields` numbers for each result, seen in the operand's shape:
-/// a field of each result stands at a reduced axis for its whole length.
+/// `tensor`, which has the shape from `attr` with `fields` numbers for each result, seen in the operand's shape: each
+/// result's field is repeated along the reduced axes.
 Tensor spread_field(const Tensor& tensor, const ReduceAttr& attr, std::int64_t fields, std::int64_t field);
 
 }  // namespace adjoint
 
-// extreme: into bool, of whether elements are not 0.
+// extreme: into bool, finds elements that are not 0.
 // place: out: the indices, or values and indices.
 // variance, mean_and_variance: out: the variance or its root; that and the mean.
 // centre: in: x, g of the reduced shape; out: 2 / attr.divisor * g * (x - x's mean), in x's shape.
-// sum_gated: in: g, x; out: of ProductWhereNotPositive.
-// moments: (results, kMomentsFields) in the dtype that `in` is computed in, which is floating point, contiguous and
-// not empty.
+// sum_gated: in: g, x; out: the sum of ProductWhereNotPositive.
+// moments: (results, kMomentsFields) in the type in which `in` is computed, which is floating point; `in` is contiguous
+// and not empty.
 
 namespace adjoint::cpu {
 void reduce_sum(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);

@@ -1,9 +1,9 @@
-// How a reduction over any axes of a contiguous tensor becomes a sequence of simple stages, for host code of both
+// Turns a reduction over any axes of a contiguous tensor into a sequence of simple stages, for host code of both
 // devices.
 //
-// Neighbouring axes that are all kept or all reduced merge. A stage then reduces the innermost reduced group: it sees
-// (outer, extent, inner) and gives (outer, chunks, inner), where each of the chunks covers chunk_rows of `extent`.
-// Where there are several chunks they are what the next stage reduces. Everything here follows from shapes alone.
+// Neighbouring axes that are all kept or all reduced merge. A stage then reduces the innermost reduced group: it maps
+// (outer, extent, inner) to (outer, chunks, inner), where each of the chunks covers chunk_rows of `extent`. If there
+// are several chunks the next stage reduces them. Shapes alone determine everything here.
 #pragma once
 
 #include <adjoint/core/shape.h>
@@ -38,8 +38,8 @@ class ReduceStages {
     }
   }
 
-  /// The next stage; `chunk_rows(extent, inner)` says how many rows one chunk has. False when nothing is left to
-  /// reduce.
+  /// The next stage; `chunk_rows(extent, inner)` returns the number of rows of a chunk. Returns false if nothing is
+  /// left to reduce.
   template <class ChunkRows>
   bool next(ReduceStage& stage, ChunkRows&& chunk_rows) {
     int at = size_ - 1;

@@ -1,8 +1,8 @@
 // Resampling along one axis as a banded matrix: output o is a weighted sum of a short run of inputs. For host and
 // device.
 //
-// Row o of the matrix has its weights at columns [start, end); both ends never decrease with o, so that the outputs
-// that use one input are a run as well, and the transpose is a band too.
+// Row o of the matrix has its weights at columns [start, end). Both ends never decrease with o, so the outputs that use
+// one input are a run too, and the transpose is a band as well.
 #pragma once
 
 #include <adjoint/core/dtype.h>
@@ -18,13 +18,14 @@ struct ResampleAttr {
   int axis = -1;                // counted from the end: -1 width, -2 height
   std::int64_t in_extent = 1;   // the image's
   std::int64_t out_extent = 1;  // the resampled image's
-  double ratio = 1.0;           // input pixels from one output pixel to the next
+  double ratio = 1.0;           // input pixels between neighbouring output pixels
   Filter filter = Filter::kLinear;
   bool align_corners = false;
   bool antialias = false;
 };
 
-/// Both axes of planes (H, W); a signal is of height 1. The matrix of an axis whose extent stays is the identity.
+/// Both axes of planes (H, W); a signal has height 1. The matrix of an axis whose extent does not change is the
+/// identity.
 struct PlaneAttr {
   ResampleAttr h, w;
 };
@@ -51,14 +52,14 @@ ADJOINT_HD inline double triangle(double x) {
   return x < 1.0 ? 1.0 - x : 0.0;
 }
 
-/// Taps on either side of a position: cubic filters have two, linear ones one.
+/// Taps on either side of a position: two for cubic filters, one for linear ones.
 ADJOINT_HD inline int support(const ResampleAttr& attr) { return attr.filter == Filter::kCubic ? 2 : 1; }
 
 /// Filters that copy one input.
 ADJOINT_HD inline bool copies(const ResampleAttr& attr) { return attr.filter < Filter::kLinear; }
 
-/// Where output o's centre lies, in input pixels whose centres are at integers. Of filters that copy: the input's own
-/// place, where what rounding takes from a quotient that is a whole number is put back.
+/// The position of output o's centre, in input pixels whose centres are at integers. For filters that copy: the input's
+/// own position, where a quotient that is mathematically a whole number is corrected for rounding.
 ADJOINT_HD inline double position(const ResampleAttr& attr, std::int64_t o) {
   if (copies(attr)) {
     const double at = (static_cast<double>(o) + (attr.filter == Filter::kNearestExact ? 0.5 : 0.0)) * attr.ratio;
@@ -69,12 +70,12 @@ ADJOINT_HD inline double position(const ResampleAttr& attr, std::int64_t o) {
   return attr.filter == Filter::kCubic || at > 0.0 ? at : 0.0;
 }
 
-/// An antialiasing filter grows with the distance of the outputs.
+/// An antialiasing filter widens with the distance of the outputs.
 ADJOINT_HD inline double stretch(const ResampleAttr& attr) {
   return attr.antialias && attr.ratio > 1.0 ? attr.ratio : 1.0;
 }
 
-/// The most taps that a run can have.
+/// The most taps of a run.
 ADJOINT_HD inline std::int64_t max_taps(const ResampleAttr& attr) {
   const double taps = 2.0 * std::ceil(support(attr) * stretch(attr)) + 1.0;
   return taps < static_cast<double>(attr.in_extent) ? static_cast<std::int64_t>(taps) : attr.in_extent;

@@ -1,5 +1,5 @@
-// Resampling on the CPU: a block of the band's runs and weights is tabulated, then every line's part of it is a few
-// weighted sums. Tables do not grow with the result: they hold one output's weights at least, and a block's at most.
+// Resampling on the CPU: a block of the band's runs and weights is tabulated, then its part of every line is a few
+// weighted sums. Tables do not grow with the result: they hold at least one output's weights, and at most a block's.
 #include <adjoint/core/check.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/tensor_impl.h>
@@ -12,7 +12,7 @@ namespace adjoint::cpu {
 namespace {
 
 constexpr std::int64_t kTableWeights = 1 << 16;
-constexpr std::int64_t kTaskWork = 1 << 15;  // multiply-adds that are worth a task
+constexpr std::int64_t kTaskWork = 1 << 15;  // multiply-adds that justify a task
 
 std::int64_t grain_of(std::int64_t work) {
   return std::max<std::int64_t>(1, kTaskWork / std::max<std::int64_t>(1, work));
@@ -24,7 +24,7 @@ template <class T>
 struct Band {
   std::int64_t first = 0, rows = 0, most_taps = 1;
   std::vector<std::int64_t> start, taps, offset;
-  Tensor storage;  // a tensor's memory, so that it is asked for as tensors' is
+  Tensor storage;  // a tensor, so that its memory is allocated like other tensors'
   T* weights = nullptr;
 
   void reserve(std::int64_t most_rows, std::int64_t most_weights) {
@@ -81,7 +81,7 @@ void tabulate_inputs(const Band<T>& outputs, std::int64_t first, std::int64_t en
 /// sum + weights[0] * from[0] + weights[1] * from[1] + ..., in this order.
 template <class T>
 T weighted_sum(T sum, const T* weights, const T* from, std::int64_t taps) {
-  if (taps == 2) return (sum + weights[0] * from[0]) + weights[1] * from[1];  // nearly always, of linear filters
+  if (taps == 2) return (sum + weights[0] * from[0]) + weights[1] * from[1];  // nearly always, for linear filters
   for (std::int64_t t = 0; t < taps; ++t) sum += weights[t] * from[t];
   return sum;
 }
@@ -95,8 +95,8 @@ void apply_along_row(const Band<T>& band, const T* in, T* out, std::int64_t begi
   }
 }
 
-/// Row `r` of the band where lines run across: a weighted sum of whole rows of the plane, some columns of all of them
-/// at a time, so that the result is written once.
+/// Row `r` of the band across lines: a weighted sum of whole rows of the plane, some columns at a time, so that the
+/// result is written once.
 template <class T>
 void apply_across_rows(const Band<T>& band, const T* plane, T* out, std::int64_t r, std::int64_t width, bool add) {
   constexpr std::int64_t kColumns = 64;
@@ -122,8 +122,8 @@ struct Planes {
   std::int64_t extent, width;
 };
 
-/// The band's rows of every plane of `out`; its first column is position `column` of `in`'s. With `add`, to what `out`
-/// holds.
+/// The band's rows of every plane of `out`; its first column is position `column` of `in`. With `add`, they are added
+/// to `out`.
 template <class T>
 void apply_band(const Band<T>& band, std::int64_t planes, Planes<const T> in, std::int64_t column, Planes<T> out,
                 bool add) {
@@ -160,7 +160,8 @@ void run(bool transposed, const Tensor& in, Tensor& out, const ResampleAttr& att
       apply_band(outputs, planes, from, 0, to, false);
       continue;
     }
-    // The first block of outputs begins every sum, also those of no terms; the others add to the inputs that they use.
+    // The first block of outputs starts every sum, including sums without terms; later blocks add to the inputs that
+    // they use.
     const std::int64_t begin = o == 0 ? 0 : outputs.start[0];
     const std::int64_t end = o == 0 ? attr.in_extent : outputs.end(outputs.rows - 1);
     for (std::int64_t i = begin; i < end; i += inputs.rows) {

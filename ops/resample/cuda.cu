@@ -1,6 +1,6 @@
-// Resampling on CUDA: both axes by tiles (tiles.cuh), or where the tables or a tile's rows would be too large, an axis
-// after the other: one kernel tabulates the band, another forms one element of the result a thread, in a fixed order. A
-// long axis is resampled in blocks of outputs, so that the table does not grow with the result.
+// Resampling on CUDA: both axes by tiles (tiles.cuh) or, if the tables or a tile's rows would be too large, one axis
+// after the other. One kernel then tabulates the band, and another computes one element of the result per thread, in a
+// fixed order. A long axis is resampled in blocks of outputs, so that the table does not grow with the result.
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/resample/kernels.h>
@@ -30,7 +30,8 @@ __global__ void tabulate_weights(ResampleAttr attr, Block block, T* weights) {
   if (r < block.rows) band::weights_of(attr, block.first + r, weights + r * block.taps);
 }
 
-/// Element `index` of (outer, extent, inner): its place in outer x inner lines and along its line.
+/// The position of element `index` of (outer, extent, inner): its line among outer x inner lines, and its place along
+/// it.
 struct Place {
   std::int64_t outer, at, inner;
 };
@@ -55,7 +56,7 @@ __global__ void resample_elements(ResampleAttr attr, Block block, std::int64_t i
   out[(place.outer * attr.out_extent + o) * inner + place.inner] = sum;
 }
 
-/// Adds the block's part to the inputs of `reached`; the first block's sums begin at 0.
+/// Adds the block's part to the inputs of `reached`; the first block's sums start at 0.
 template <class T>
 __global__ void resample_adjoint_elements(ResampleAttr attr, Block block, band::Run reached, std::int64_t inner,
                                           std::int64_t count, const T* __restrict__ weights, const T* __restrict__ in,
@@ -103,7 +104,7 @@ void run(bool transposed, const Tensor& in, Tensor& out, const ResampleAttr& att
   }
 }
 
-/// A matrix's memory, taken from `weights` and `integers` on.
+/// Takes a matrix's memory from the start of `weights` and `integers`.
 template <class C>
 resampling::Band<C> take_band(std::int64_t rows, std::int64_t stride, C*& weights, std::int32_t*& integers) {
   resampling::Band<C> band{static_cast<std::int32_t>(rows), static_cast<std::int32_t>(stride), integers,
@@ -170,7 +171,7 @@ void resample_axis(const Tensor& in, Tensor& out, const ResampleAttr& attr, bool
 bool resample_plane(const Tensor& in, Tensor& out, const PlaneAttr& attr, bool transposed) {
   constexpr std::int64_t kLimit = std::int64_t{1} << 31;
   for (const ResampleAttr* axis : {&attr.h, &attr.w}) {
-    // Bounds first what is multiplied below.
+    // Bounds the extents before they are multiplied below.
     if (std::max(axis->in_extent, axis->out_extent) > kTableWeights) return false;
     if (axis->out_extent * resampling::most_columns(*axis, false) > kTableWeights) return false;
     if (transposed && axis->in_extent * resampling::most_columns(*axis, true) > kTableWeights) return false;

@@ -1,4 +1,4 @@
-// Resampling by device. Operands are contiguous; `out` is written whole.
+// Resampling by device. Operands are contiguous; `out` is written completely.
 #pragma once
 
 #include <adjoint/core/tensor.h>
@@ -6,14 +6,15 @@
 
 namespace adjoint {
 namespace cpu {
-/// One axis of images in float32 or float64, or with `transposed` the transpose of that. Tables are made a block of
-/// outputs at a time, so that they stay small.
+/// One axis of images in float32 or float64, or with `transposed` its transpose. Tables are made for a block of outputs
+/// at a time, so that they stay small.
 void resample_axis(const Tensor& in, Tensor& out, const ResampleAttr& attr, bool transposed);
 }  // namespace cpu
 
 namespace cuda {
 void resample_axis(const Tensor& in, Tensor& out, const ResampleAttr& attr, bool transposed);
-/// Both axes at once, of any floating-point dtype. False where the images are too large for that: nothing is done.
+/// Both axes at once, for any floating-point dtype. Returns false, without doing anything, if the images are too large
+/// for that.
 bool resample_plane(const Tensor& in, Tensor& out, const PlaneAttr& attr, bool transposed);
 }  // namespace cuda
 }  // namespace adjoint

@@ -1,4 +1,4 @@
-// Channels to pixels and back: reshapes around a permutation, which carry the gradients.
+// Channels to pixels and back: reshapes around a permutation, which provide the gradients.
 #include <adjoint/ops/resample/resample.h>
 
 #include <adjoint/core/check.h>
@@ -23,12 +23,12 @@ Shape with_image(const Tensor& like, std::int64_t channels, std::int64_t height,
 void check(const char* op, const char* factor_name, const Tensor& input, std::int64_t factor) {
   check_defined(op, "input", input);
   ADJOINT_CHECK(input.dim() >= 3, "{}: input must be (..., C, H, W); got {}", op, input.shape());
-  // Beyond 2^31 its square would not fit into 63 bits.
+  // Beyond 2^31 its square would exceed 63 bits.
   ADJOINT_CHECK(factor >= 1 && factor < std::int64_t{1} << 31, "{}: {} must be from 1 to 2^31 - 1; got {}", op,
                 factor_name, factor);
 }
 
-// extent * factor. Without elements extents can be anything, and so grow beyond what 63 bits count.
+// extent * factor. Extents of a tensor without elements can be anything, so the product may exceed 63 bits.
 std::int64_t grown(const char* op, const Tensor& input, std::int64_t extent, std::int64_t factor) {
   std::int64_t product = 0;
   ADJOINT_CHECK(!__builtin_mul_overflow(extent, factor, &product),

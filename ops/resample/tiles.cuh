@@ -2,7 +2,7 @@
 // shared memory, then those along the height. Sums are in compute_t<T>, in a fixed order, and rounded once. For .cu
 // files.
 //
-// The transpose goes the same way: the outputs that use an input are a run as well (band.h).
+// The transpose works in the same way: the outputs that use an input are a run too (band.h).
 #pragma once
 
 #include <adjoint/core/convert.h>
@@ -18,15 +18,15 @@
 namespace adjoint::cuda::resampling {
 
 inline constexpr int kThreads = 256;
-inline constexpr int kPack = 4;          // neighbours that a thread sums along the height and stores as one
+inline constexpr int kPack = 4;          // neighbours that a thread sums along the height and stores at once
 inline constexpr int kMostUnrolled = 8;  // taps; rows of tables are whole multiples of it
 inline constexpr int kSharedBytes = 36 << 10;
 inline constexpr int kTileHeight = 32, kLeastTileWidth = 8, kTileWidth = 64;
-/// Of 16-bit elements, whose kernels are bound by instructions: a taller tile resamples fewer rows twice. Where there
-/// are fewer tiles than kLeastTallTiles, multiprocessors would have none.
+/// For 16-bit elements, whose kernels are bound by instructions: a taller tile resamples fewer rows twice. Below
+/// kLeastTallTiles tiles, multiprocessors would idle.
 inline constexpr int kTallTileHeight = 128, kLeastTallTiles = 4096;
 
-/// A banded matrix: row r has weights[r * stride + t] at column start[r] + t, t in [0, count[r]), and zeros behind.
+/// A banded matrix: row r has weights[r * stride + t] at column start[r] + t, t in [0, count[r]), followed by zeros.
 template <class C>
 struct Band {
   std::int32_t rows, stride;
@@ -34,7 +34,7 @@ struct Band {
   C* weights;
 };
 
-/// An axis's matrix, and its transpose where that is asked for.
+/// An axis's matrix, and its transpose if requested.
 template <class C>
 struct Axis {
   ResampleAttr attr;
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kThreads) tabulate_outputs(Axis<C> h, Axis<C> 
   band::weights_of(attr, r, weights);
 }
 
-/// Of the tables that tabulate_outputs has made.
+/// From the tables that tabulate_outputs has made.
 template <class C>
 __global__ void __launch_bounds__(kThreads) tabulate_inputs(Axis<C> h, Axis<C> w) {
   const Band<C>& outputs = blockIdx.y == 0 ? h.outputs : w.outputs;
@@ -86,15 +86,15 @@ __global__ void __launch_bounds__(kThreads) tabulate_inputs(Axis<C> h, Axis<C> w
   }
 }
 
-/// The most columns that a row of an axis's matrix, or of its transpose, can have.
+/// The most columns of a row of an axis's matrix, or of its transpose.
 inline std::int64_t most_columns(const ResampleAttr& attr, bool transposed) {
   const std::int64_t taps = band::max_taps(attr);
   if (!transposed) return taps;
-  const double users = std::ceil(static_cast<double>(taps) / attr.ratio) + 2.0;  // infinite where the ratio is 0
+  const double users = std::ceil(static_cast<double>(taps) / attr.ratio) + 2.0;  // infinite if the ratio is 0
   return users < static_cast<double>(attr.out_extent) ? static_cast<std::int64_t>(users) : attr.out_extent;
 }
 
-/// How many they are away from the edges.
+/// The number of columns away from the edges.
 inline double usual_columns(const ResampleAttr& attr, bool transposed) {
   const double taps = band::copies(attr) ? 1.0
                       : attr.antialias   ? static_cast<double>(band::max_taps(attr))
@@ -116,11 +116,11 @@ struct Tiling {
   int log_width, height;  // of a tile
   Divider across, down;   // tiles of a plane
   std::size_t smem_bytes;
-  bool packs;  // stored as one
+  bool packs;  // are stored as one
 };
 
-/// Whether the tile's rows fit in shared memory; `tiling` says how then. `element`: bytes of a tensor's. Planes have
-/// fewer than 2^31 elements.
+/// Returns true if the tile's rows fit in shared memory; `tiling` then says how. `element`: bytes of a tensor's
+/// element. Planes have fewer than 2^31 elements.
 inline bool plan_tiles(const ResampleAttr& h, const ResampleAttr& w, bool transposed, std::size_t element,
                        std::int64_t planes, Tiling& tiling) {
   const auto from = [&](const ResampleAttr& attr) {
@@ -153,14 +153,14 @@ inline bool plan_tiles(const ResampleAttr& h, const ResampleAttr& w, bool transp
   return false;
 }
 
-/// A block a tile. kTaps: columns of a matrix's row whose loads are all under way at once; more follow one by one.
+/// One block per tile. kTaps: columns of a matrix's row whose loads all overlap; further columns follow one by one.
 template <class T, int kTaps>
 __global__ void __launch_bounds__(kThreads) resample_tiles(Tiling tiling, Band<compute_t<T>> h, Band<compute_t<T>> w,
                                                            const T* __restrict__ from, T* __restrict__ to) {
   using C = compute_t<T>;
   auto* const sums = reinterpret_cast<C*>(ptx::dynamic_smem());
   auto tile_x = static_cast<std::int32_t>(blockIdx.x);
-  std::int32_t tile_y = tiling.across.split(tile_x);  // which becomes the tile's place in its row
+  std::int32_t tile_y = tiling.across.split(tile_x);  // becomes the tile's place in its row
   const std::int64_t plane = tiling.down.split(tile_y);
   from += plane * tiling.from_height * tiling.from_width;
   to += plane * tiling.to_height * tiling.to_width;
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(kThreads) resample_tiles(Tiling tiling, Band<c
     const std::int64_t lines = std::int64_t{step} * tiling.from_width;
     C* cell = sums + (first << tiling.log_width) + column;
     if (count == kTaps) {
-      // As everywhere but at edges, for the usual ratios. Loads stand before the first use, of several lines.
+      // Away from edges, for the usual ratios. Loads of several lines come before the first use.
       constexpr int kLines = kTaps <= 4 ? 5 : 3;
       for (std::int32_t row = row0 + first; row < row1; row += kLines * step) {
         T values[kLines][kTaps];

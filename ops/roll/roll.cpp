@@ -1,4 +1,4 @@
-// roll: the operator, its gradient, and what callers see of it.
+// roll: the operator, its gradient, and the public function.
 #include <adjoint/ops/roll/roll.h>
 
 #include <adjoint/core/op.h>
@@ -9,7 +9,8 @@ namespace {
 
 TensorSpec infer(Operands in, const RollAttr&) { return {in[0].shape(), in[0].dtype()}; }
 
-// Rolling moves every element to one place, so its adjoint moves the gradient back: the same operator, the other way.
+// Rolling moves every element to one place, so its adjoint moves the gradient back: the same operator in the other
+// direction.
 constinit const OpDef<RollAttr> roll_op = {
     .name = "roll",
     .infer = infer,

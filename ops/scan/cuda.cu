@@ -1,5 +1,4 @@
-// cumsum on CUDA: a thread has one of many neighbouring columns; otherwise a block has a row, which it adds up a piece
-// at a time.
+// cumsum on CUDA: a thread sums one of many neighbouring columns; otherwise a block sums a row, one piece at a time.
 #include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/ops/scan/kernels.h>
@@ -12,7 +11,7 @@ namespace adjoint::cuda {
 namespace {
 
 constexpr int kThreads = 256, kPerThread = 4;
-constexpr std::int64_t kManyColumns = 32;  // neighbours, of which a warp reads one row
+constexpr std::int64_t kManyColumns = 32;  // neighbours of which a warp reads one row
 
 template <class T>
 struct Types {

@@ -1,5 +1,5 @@
-// cumsum by device: in: x, contiguous, seen as (outer, extent, inner); out: of the same shape, int64 where x is an
-// integer or bool.
+// cumsum by device: in: x, contiguous, seen as (outer, extent, inner); out: of the same shape, int64 if x is an integer
+// or bool.
 #pragma once
 
 #include <adjoint/core/tensor.h>

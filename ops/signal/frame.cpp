@@ -75,7 +75,7 @@ Tensor overlap_add(const Tensor& frames, std::int64_t hop, std::int64_t length) 
   ADJOINT_CHECK(length == 0 || length >= least,
                 "overlap_add: length must be at least (T - 1) hop + size = {}; got {} for frames {}, hop {}", least,
                 length, frames.shape(), hop);
-  // A longer signal would hold further frames: it is padded apart.
+  // A longer signal would hold more frames, so it is padded separately.
   const Tensor signal = added(frames, {size, hop, least});
   return length <= least ? signal : embed(signal, -1, 0, length);
 }

@@ -18,32 +18,32 @@ struct StftResolution {
 
 struct MultiResolutionStftOptions {
   std::vector<StftResolution> resolutions = {{1024, 120, 600}, {2048, 240, 1200}, {512, 50, 240}};
-  /// What the two terms are multiplied by.
+  /// The factors of the two terms.
   double spectral_convergence = 1.0, log_magnitude = 1.0;
-  /// The least squared magnitude: below it, a bin counts as this, without a gradient.
+  /// The lower bound of a squared magnitude: smaller values count as this, without a gradient.
   double floor = 1e-7;
 };
 
 /// The mean over resolutions of |M(target) - M(input)| / |M(target)|, in Frobenius norms over the whole batch, plus the
-/// mean of |log M(target) - log M(input)|, M being the magnitudes of the stft with a periodic Hann window (Yamamoto,
-/// Song, Kim: "Parallel WaveGAN", 2020, whose resolutions are the default). Throws Error without a resolution and as
+/// mean of |log M(target) - log M(input)|, where M is the magnitude of the stft with a periodic Hann window (Yamamoto,
+/// Song, Kim: "Parallel WaveGAN", 2020, whose resolutions are the default). Throws Error without a resolution, and as
 /// stft does.
 ADJOINT_API Tensor multi_resolution_stft_loss(const Tensor& input, const Tensor& target,
                                               const MultiResolutionStftOptions& options = {});
 
 struct MelLossOptions {
-  /// HiFi-GAN's (Kong, Kim, Bae, 2020), at 22.05 kHz.
+  /// The options of HiFi-GAN (Kong, Kim, Bae, 2020), at 22.05 kHz.
   MelSpectrogramOptions spectrogram = {.sample_rate = 22050.0,
                                        .n_fft = 1024,
                                        .n_mels = 80,
                                        .hop_length = 256,
                                        .power = 1.0,
                                        .mel = {.scale = MelScale::kSlaney, .norm = MelNorm::kSlaney}};
-  /// The least value whose logarithm is taken: below it, a value counts as this, without a gradient.
+  /// The lower bound of values before the logarithm: smaller values count as this, without a gradient.
   double floor = 1e-5;
 };
 
-/// The mean of |log S(input) - log S(target)|, S being mel_spectrogram. Throws Error as that does.
+/// The mean of |log S(input) - log S(target)|, where S is mel_spectrogram. Throws Error as mel_spectrogram does.
 ADJOINT_API Tensor mel_loss(const Tensor& input, const Tensor& target, const MelLossOptions& options = {});
 
 }  // namespace adjoint

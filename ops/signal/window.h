@@ -1,4 +1,4 @@
-// Windows: smooth weights of a frame's elements.
+// Windows: smooth weights for the elements of a frame.
 #pragma once
 
 #include <adjoint/core/tensor.h>
@@ -7,9 +7,9 @@
 
 namespace adjoint {
 
-// All of them: (length), for the whole cosine's period P, which is `length` for a periodic window, the one that frames
-// want, and length - 1 for a symmetric one; (1) is 1. Computed in float64 and rounded once. Throws Error for a negative
-// length and a dtype that is not floating point.
+// All windows: (length). The cosine's period P is `length` for a periodic window, which frames need, and length - 1 for
+// a symmetric one; (1) is 1. Computed in float64 and rounded once. Throws Error for a negative length and a dtype that
+// is not floating point.
 
 /// 0.5 - 0.5 cos(2 pi k / P).
 ADJOINT_API Tensor hann_window(std::int64_t length, bool periodic = true, const TensorOptions& options = {});

@@ -1,7 +1,7 @@
-// softmax on CUDA. A row that some threads of a block can hold is read once, into registers, and written once, whether
-// its elements are neighbours or neighbouring rows' stand side by side. Otherwise a reduction gives each row's sum, and
-// a second kernel writes; where there are many rows side by side, one thread does both of one. All of that follows from
-// shapes alone.
+// softmax on CUDA. If some threads of a block can hold a row, it is read once, into registers, and written once,
+// whether its elements are neighbours or interleaved with neighbouring rows'. Otherwise a reduction computes each row's
+// sum, and a second kernel writes; with many interleaved rows one thread does both for one row. Shapes alone determine
+// the method.
 #include <adjoint/core/cuda/pack.h>
 #include <adjoint/ops/softmax/kernels.h>
 #include <adjoint/core/cuda/lanes.cuh>
@@ -16,12 +16,12 @@ namespace adjoint::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-// Elements of a row that a thread holds, at most, where V move at once.
+// The most elements of a row that a thread holds, if V move at once.
 template <class Task, int V>
 inline constexpr int kHeld = (V > 1 ? 32 : 16) / Task::kOperands;
-constexpr std::int64_t kManyColumns = 32768;  // threads that have a row each keep a GPU busy
+constexpr std::int64_t kManyColumns = 32768;  // this many threads with one row each keep a GPU busy
 
-/// As the rule of logsumexp, whose largest element and sum are kept.
+/// Like the rule of logsumexp, which keeps the largest element and the sum.
 template <class A>
 struct KeepSum : reduce::LogSumExp<A, A> {
   using Out = typename reduce::LogSumExp<A, A>::Acc;
@@ -39,17 +39,18 @@ struct Forward {
   const T* in[1];
   bool log;
 
-  using In = T;  // as a reduction's source
+  using In = T;  // the input type of a reduction's source
   __device__ In load(std::int64_t i) const { return in[0][i]; }
   __device__ A value(In loaded, std::int64_t /*i*/) const { return convert<A>(loaded); }
 
-  // Makes `largest` that of x, too. NaN is not, but makes the sum NaN.
+  // Raises `largest` to x. NaN does not raise it, but makes the sum NaN.
   __device__ static void raise(A& largest, A x) { largest = scalar::select(x > largest, x, largest); }
-  // What is held of an element beside the row's largest, and what of that is summed. Where all are -infinity, it is
-  // NaN.
+  // The held value of an element, relative to the row's largest, and its part of the sum. It is NaN if all are
+  // -infinity.
   __device__ A hold(A x, A largest) const { return log ? x - largest : scalar::exp(x - largest); }
   __device__ A term(const A (&held)[1]) const { return log ? scalar::exp(held[0]) : held[0]; }
-  // What a result is made with: the largest, and the sum's inverse or logarithm. An infinity makes the whole row NaN.
+  // The numbers that make a result: the largest, and the sum's inverse or logarithm. An infinity makes the whole row
+  // NaN.
   __device__ Sum close(Sum sum) const {
     const A zero = sum.largest - sum.largest;
     return {sum.largest, (log ? scalar::log(sum.sum) : A{1} / sum.sum) + zero};
@@ -87,13 +88,13 @@ struct Gradient {
   __device__ A result(const A (&x)[2], Sum sum) const { return term(x) - (log ? scalar::exp(x[1]) : x[1]) * sum; }
 };
 
-// What `lanes` threads have of a row each, combined, in all of them; kBeside: of kSums rows, where neighbouring threads
-// have other rows, through shared memory.
+// Combines the values that `lanes` threads have for a row, and returns the result in all of them. kBeside: for kSums
+// rows, with other rows in neighbouring threads, through shared memory.
 template <bool kBeside, class A, int kSums, class Combine>
 __device__ void combine_held(A (&values)[kSums], A (*shared)[kThreads], int lanes, const Combine& combine) {
   if constexpr (kBeside) {
     const int thread = static_cast<int>(threadIdx.x), rows_here = kThreads / lanes;
-    __syncthreads();  // somebody may still read what the call before left
+    __syncthreads();  // another thread may still read the previous call's values
 #pragma unroll
     for (int s = 0; s < kSums; ++s) shared[s][thread] = values[s];
     for (int half = lanes / 2; half > 0; half /= 2) {
@@ -113,8 +114,8 @@ __device__ void combine_held(A (&values)[kSums], A (*shared)[kThreads], int lane
 }
 
 // `lanes` threads, a power of two, hold a row of neighbouring elements, V of which move at once, or (kBeside) V
-// neighbouring rows, of elements `inner` apart, where neighbouring threads have the next rows. `count`: of the rows, or
-// groups of V.
+// neighbouring rows whose elements are `inner` apart, with the next rows in neighbouring threads. `count`: the number
+// of rows, or of groups of V.
 template <class Task, int V, bool kBeside>
 __global__ void __launch_bounds__(kThreads)
     softmax_held(Task task, std::int64_t count, std::int64_t extent, std::int64_t inner, RowSplit by_inner, int lanes,
@@ -150,7 +151,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int v = 0; v < V; ++v) held[p][v][operand] = convert<A>(loaded[p][operand].values[v]);
     }
   }
-  // use(s, what is held of an element of row s)
+  // use(s, the held value of an element of row s)
   const auto each = [&](const auto& use) {
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
@@ -204,12 +205,12 @@ __device__ typename Task::A result_at(const Task& task, std::int64_t i, typename
   return task.result(operands, sum);
 }
 
-// A thread has one row along the middle axis; the second reading comes from a cache where rows are short.
+// A thread has one row along the middle axis; if rows are short, the second read comes from a cache.
 template <class Task>
 __global__ void __launch_bounds__(kThreads)
     softmax_columns(Task task, std::int64_t columns, std::int64_t extent, std::int64_t inner, typename Task::To* out) {
   using Sum = typename Task::Sum;
-  constexpr std::int64_t kBlock = 32;  // rounding errors grow with two short sums instead of one long one
+  constexpr std::int64_t kBlock = 32;  // rounding errors grow with two short sums, not with one long sum
   const std::int64_t column = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (column >= columns) return;
   const std::int64_t first = column / inner * extent * inner + column % inner;
@@ -247,14 +248,14 @@ LaunchGeometry over(std::int64_t threads) {
   return {dim3(static_cast<unsigned>(std::min(blocks, kMostBlocks))), dim3(kThreads)};
 }
 
-// Whether some threads of a block can hold a row.
+// Returns true if some threads of a block can hold a row.
 template <class Task, int V, bool kBeside>
 bool run_held(const Task& task, Tensor& out, const SoftmaxAttr& attr, bool aligned) {
   constexpr std::int64_t kPacks = kHeld<Task, V> / V;
   constexpr bool kSideways = kBeside && V > 1;
-  // Of a row's elements, wanted for a thread: many rows' are loads enough.
+  // The target number of a row's elements per thread: many rows provide loads enough.
   constexpr std::int64_t kElements = kSideways ? kPacks : 8;
-  // Beside one another, the 32 rows of a warp, or packs of 128 bytes; else a warp's row needs no shared memory.
+  // Interleaved rows: the 32 rows of a warp, or packs of 128 bytes; otherwise a warp's row needs no shared memory.
   constexpr std::int64_t kFew = kSideways ? 32 : kBeside ? kThreads / 32 : 32, kMost = kBeside ? kFew : kThreads;
   constexpr std::int64_t kHeldByLane = kBeside ? kPacks : kHeld<Task, V>;
   if ((attr.inner != 1) != kBeside || attr.extent > kMost * kHeldByLane || !aligned) return false;

@@ -15,11 +15,11 @@ namespace adjoint {
 struct SoftmaxAttr {
   std::int64_t outer, extent, inner;
   bool log;
-  std::optional<DType> narrow = {};  // x's dtype of 16 bits where the result is float32, not x's
+  std::optional<DType> narrow = {};  // x's 16-bit dtype, if the result is float32
 };
 
-/// log_softmax, for 16-bit types in float32: the bits of log_softmax(widened(x)), but x is read as it is and its
-/// gradient written so.
+/// log_softmax of 16-bit types, in float32: the bits of log_softmax(widened(x)), but reads x and writes its gradient in
+/// x's dtype.
 Tensor widened_log_softmax(const Tensor& x, std::int64_t axis);
 
 /// f<T, R>() for the dtypes of x and of the result.
@@ -36,7 +36,8 @@ void visit_softmax(DType x, DType result, F&& f) {
 }  // namespace adjoint
 
 // softmax: in: x; out: the result. softmax_gradient: in: the result's gradient, the result; out: x's gradient. All have
-// one shape; the result and its gradient have one dtype, x and its gradient that one too, or with attr.narrow that.
+// one shape. The result and its gradient have one dtype; x and its gradient have the same dtype, or attr.narrow if that
+// is set.
 namespace adjoint::cpu {
 void softmax(std::span<const Tensor> in, Tensor& out, const SoftmaxAttr& attr);
 void softmax_gradient(std::span<const Tensor> in, Tensor& out, const SoftmaxAttr& attr);

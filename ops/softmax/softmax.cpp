@@ -23,7 +23,7 @@ constinit const OpDef<SoftmaxAttr> gradient_op{.name = "softmax",
                                                .cpu = cpu::softmax_gradient,
                                                .cuda = ADJOINT_IF_CUDA(cuda::softmax_gradient)};
 
-// One pass, and where a sweep is recorded, operators.
+// One pass, or operators in a recorded sweep.
 Tensor gradient(const Context& c) {
   if (Tape::current() == nullptr) return apply(gradient_op, {c.grad, c.out}, c.attr);
   const auto& [outer, extent, inner, log, narrow] = c.attr;

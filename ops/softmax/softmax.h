@@ -7,10 +7,10 @@
 
 namespace adjoint {
 
-/// exp(x) over its sum along `axis`, or the logarithm of that, from distances to the axis's largest element, so that
-/// neither overflows. Floating point only; 16-bit types are computed in float32 and rounded once. NaN where an element
-/// is infinity, and where all are -infinity. Differentiable to any order. Throws Error for an undefined x, another
-/// dtype, and an axis that x does not have.
+/// exp(x) divided by its sum along `axis`, or the logarithm of that, computed from distances to the axis's largest
+/// element, so that neither overflows. Floating point only; 16-bit types are computed in float32 and rounded once. NaN
+/// if an element is infinity, and if all are -infinity. Differentiable to any order. Throws Error for an undefined x,
+/// another dtype, and an axis that x does not have.
 ADJOINT_API Tensor softmax(const Tensor& x, std::int64_t axis);
 ADJOINT_API Tensor log_softmax(const Tensor& x, std::int64_t axis);
 

@@ -1,4 +1,4 @@
-// expand, and sum_to, which is its adjoint.
+// expand, and its adjoint sum_to.
 #include <adjoint/core/check.h>
 #include <adjoint/core/op.h>
 #include <adjoint/core/tensor.h>
@@ -65,7 +65,7 @@ Tensor sum_to(const Tensor& input, const Shape& shape) {
     }
   }
   ADJOINT_CHECK(fits, "sum_to: the shape must broadcast to the input's; got input {}, shape {}", from, shape);
-  // Leading axes that were added may all have extent 1: then nothing is to be summed, only dropped.
+  // If all added leading axes have extent 1, nothing is summed and they are only dropped.
   const Tensor sums = axes.empty() ? input : input.sum(axes, /*keepdim=*/true);
   return sums.reshape(shape);
 }

@@ -12,7 +12,7 @@ struct FlipAttr {
   unsigned axes;  // bit i: axis i
 };
 
-// For either device: a copy from a view that runs backwards.
+// Serves either device: a copy from a view that runs backwards.
 void flip_kernel(Operands in, Tensor& out, const FlipAttr& attr) {
   Strides strides = in[0].strides();
   std::int64_t offset = in[0].storage_offset();
@@ -118,7 +118,7 @@ Tensor repeat(const Tensor& x, const Dims& repeats) {
                   "repeat: repeats must not be negative, and extents must fit in 63 bits; got {} for x {}", repeats,
                   x.shape());
   }
-  // An axis (extent) is seen as (1, extent), expanded, and merged again: all at once where there are axes enough.
+  // An axis (extent) becomes (1, extent), is expanded, and merged again: all axes at once if the rank allows.
   Tensor result = x.reshape(from);
   if (2 * from.size() <= kMaxRank) {
     Shape apart, expanded;

@@ -1,4 +1,4 @@
-// reshape, flatten, squeeze, unsqueeze: one view operator between two shapes of as many elements.
+// reshape, flatten, squeeze, unsqueeze: one view operator between two shapes with the same number of elements.
 #include <adjoint/core/check.h>
 #include <adjoint/core/op.h>
 #include <adjoint/core/tensor.h>
@@ -60,9 +60,9 @@ Shape resolve_shape(const Tensor& input, const Shape& requested) {
   return shape;
 }
 
-// The strides that show `from` (with `strides`, and some elements) as `to`, of as many elements; nothing where no
-// strides do. Both shapes are cut into the shortest groups of axes with equal products; each group of `from` must be
-// evenly spaced.
+// The strides that show `from` (with `strides`, and at least one element) as `to`, with the same number of elements, or
+// nothing if there are no such strides. Both shapes are split into the shortest groups of axes with equal products;
+// each group of `from` must be evenly spaced.
 std::optional<Strides> view_strides(const Shape& from, const Strides& strides, const Shape& to) {
   Strides result = Strides::filled(to.size(), 1);
   std::size_t i = 0;
@@ -96,7 +96,7 @@ std::optional<Strides> view_strides(const Shape& from, const Strides& strides, c
   return result;
 }
 
-// Undefined where no strides show the input so.
+// Undefined if no strides show the input in that shape.
 Tensor viewed(const Tensor& input, const Shape& shape) {
   if (shape == input.shape()) return input;
   const std::optional<Strides> strides = input.is_contiguous() || input.numel() == 0

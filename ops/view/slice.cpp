@@ -1,4 +1,4 @@
-// slice, narrow and select, and embed, which is their adjoint.
+// slice, narrow and select, and their adjoint embed.
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/op.h>
@@ -10,7 +10,7 @@
 namespace adjoint {
 namespace {
 
-// `length` elements of an axis that has `extent`, from `start` on, `step` apart.
+// `length` elements of an axis with `extent`, from `start` on, `step` apart.
 struct RangeAttr {
   std::size_t axis;
   std::int64_t start;

@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t kGrain = 32768;
 constexpr std::int64_t kLanes = 8;
 
-// What is not finite makes `odd` NaN.
+// An element that is not finite makes `odd` NaN.
 template <class T, class Element>
 double norm_of_range(const T* data, const Norm& rule, std::int64_t begin, std::int64_t end, const Element& element,
                      double& odd) {
@@ -34,7 +34,7 @@ double norm_of_range(const T* data, const Norm& rule, std::int64_t begin, std::i
   return total;
 }
 
-// f(value) in place of every element.
+// Replaces every element by f(value).
 template <class F>
 void map(const std::vector<Piece>& pieces, const F& f) {
   for (const Piece& piece : pieces) {

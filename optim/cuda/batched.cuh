@@ -1,7 +1,7 @@
-// One launch over many tensors: each block takes one chunk of one of them. For .cu files of optim.
+// One launch over many tensors: each block takes one chunk of one tensor. For .cu files of optim.
 //
-// A table of the tensors' addresses travels as the kernel's parameter, so that nothing is allocated or copied. Chunks
-// depend on the sizes alone, never on the device.
+// A table of the tensors' addresses travels as the kernel's argument, so nothing is allocated or copied. Chunks depend
+// on the sizes alone, never on the device.
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
@@ -15,21 +15,21 @@
 namespace adjoint::optim::cuda {
 
 inline constexpr int kThreads = 256;
-inline constexpr std::int64_t kChunk = 4096;  // elements of a block, where nothing else is asked for
-// So that a table of them stays a few KiB, of the 32 that a kernel's parameters may hold.
+inline constexpr std::int64_t kChunk = 4096;  // elements per block, by default
+// Keeps a table of entries at a few KiB, of the 32 that a kernel's parameters may take.
 inline constexpr int kMaxEntries = 64;
 
 inline std::int64_t chunks_of(std::int64_t numel, std::int64_t chunk) { return (numel + chunk - 1) / chunk; }
 
-/// Entry has `numel`, which is positive.
+/// Entry has a positive `numel`.
 template <class Entry>
 struct Table {
-  std::int64_t elements = kChunk;  // of a chunk
+  std::int64_t elements = kChunk;  // per chunk
   int count = 0;
-  std::int32_t first_chunk[kMaxEntries + 1] = {};  // of each entry; one past the last: all chunks
+  std::int32_t first_chunk[kMaxEntries + 1] = {};  // of each entry; the last element is the number of all chunks
   Entry entries[kMaxEntries] = {};
 
-  /// The entry of a block, and the elements [begin, end) of it that are the block's.
+  /// A block's entry, and the block's elements [begin, end) of it.
   __device__ const Entry& find(std::int64_t& begin, std::int64_t& end) const {
     const auto chunk = static_cast<std::int32_t>(blockIdx.x);
     int low = 0, high = count;  // first_chunk[low] <= chunk < first_chunk[high]
@@ -46,7 +46,7 @@ struct Table {
 using adjoint::cuda::is_aligned;
 using adjoint::cuda::Pack;
 
-/// `count` elements from `data` on, as one load where they are a `whole` pack, aligned.
+/// `count` elements from `data` on, in one load if they are a `whole` pack, aligned.
 template <int V, class T>
 __device__ Pack<T, V> load_pack(const T* data, int count, bool whole) {
   if (whole) return *reinterpret_cast<const Pack<T, V>*>(data);
@@ -70,11 +70,11 @@ __device__ void store_pack(const Pack<T, V>& pack, T* data, int count, bool whol
   }
 }
 
-/// Takes every entry.
+/// Accepts every entry.
 inline constexpr auto kEvery = [](const auto&) { return true; };
 
-/// Calls run(table, geometry) for tables that hold the entries with wanted(entry), in their order, in chunks of so many
-/// elements. Allocates nothing.
+/// Calls run(table, geometry) for tables that hold the entries for which wanted(entry) is true, in order, in chunks of
+/// this many elements. Allocates nothing.
 template <class Entry, class Wanted, class Run>
 void for_each_table(const std::vector<Entry>& entries, const Wanted& wanted, const Run& run,
                     std::int64_t elements = kChunk) {

@@ -1,5 +1,5 @@
-// Clipping on CUDA. A norm is one launch for each dtype and 64 tensors, then one block for all chunks; its order
-// depends on the sizes alone.
+// Clipping on CUDA. A norm is one launch for each dtype and 64 tensors, then one block for all chunks; the sizes alone
+// determine its order.
 #include <adjoint/core/convert.h>
 #include <adjoint/optim/clip_kernels.h>
 #include <adjoint/optim/cuda/batched.cuh>
@@ -11,14 +11,14 @@ using adjoint::cuda::launch;
 using adjoint::cuda::LaunchGeometry;
 using adjoint::cuda::Workspace;
 
-// Elements of one load.
+// Elements per load.
 template <class T>
 constexpr int kPack = static_cast<int>(16 / sizeof(T));
 
-// Of a block: as many bytes of 16-bit elements as of float32, which are on their way at once.
+// Elements per block: as many bytes for 16-bit elements as for float32, all in flight at once.
 constexpr std::int64_t chunk_elements(std::size_t element_size) { return element_size == 2 ? 2 * kChunk : kChunk; }
 
-// The threads' values combined by halves; the result is thread 0's.
+// Combines the threads' values by halves; thread 0 gets the result.
 __device__ double combine_block(const Norm& rule, double value) {
   __shared__ double values[kThreads];
   values[threadIdx.x] = value;
@@ -26,7 +26,7 @@ __device__ double combine_block(const Norm& rule, double value) {
     if (half >= 32) {
       __syncthreads();
     } else {
-      __syncwarp();  // the first warp's alone
+      __syncwarp();  // only the first warp
     }
     if (static_cast<int>(threadIdx.x) < half) {
       values[threadIdx.x] = rule.combine(values[threadIdx.x], values[threadIdx.x + half]);
@@ -35,10 +35,10 @@ __device__ double combine_block(const Norm& rule, double value) {
   return values[0];
 }
 
-// Adds the squares of the pack's first `count` elements, of 16 bits, to `total`. Each is exact in float32, and their
-// sum is a few roundings from it, so that one number becomes a double instead of each element, which takes longer than
-// their bytes do. False, and nothing, where float32 does not hold the sum: the squares are too large, or so small that
-// digits may be missing.
+// Adds the squares of the pack's first `count` 16-bit elements to `total`. Each square is exact in float32, and their
+// sum has only a few roundings, so one number is converted to double and not each element, which would take longer than
+// reading their bytes. Returns false, and adds nothing, if float32 cannot hold the sum: the squares are too large, or
+// so small that digits may be lost.
 template <class T>
 __device__ bool add_squares(const Pack<T, kPack<T>>& pack, int count, double& total) {
   constexpr float kLeast = 0x1p-90F, kMost = 0x1p120F;
@@ -58,8 +58,8 @@ __global__ void __launch_bounds__(kThreads)
     norm_of_chunks(const __grid_constant__ Table<Piece> table, Norm rule, double* parts) {
   std::int64_t begin, end;
   const T* const data = static_cast<const T*>(table.find(begin, end).data);
-  // All of a thread's packs are loaded before the first is looked at: the flag's store might change what is loaded
-  // behind it. Addresses that are not aligned change no order.
+  // Loads all of a thread's packs before it looks at the first: the flag's store might change values that are loaded
+  // after it. Misaligned addresses do not change the order.
   constexpr int kPacks = static_cast<int>(chunk_elements(sizeof(T))) / kThreads / kPack<T>;
   const bool aligned = is_aligned<T, kPack<T>>(data);
   Pack<T, kPack<T>> packs[kPacks];
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kThreads)
     counts[p] = static_cast<int>(std::clamp<std::int64_t>(end - i, 0, kPack<T>));
     packs[p] = load_pack<kPack<T>>(data + i, counts[p], aligned && counts[p] == kPack<T>);
   }
-  // Squares of less than float64 are far from its ends: their sum is finite where all numbers are.
+  // Squares of types below float64 are far from its limits, so their sum is finite if all numbers are.
   const bool squares = rule.p == 2.0 && !std::is_same_v<T, double>;
   double total = 0.0;
   bool finite = true;
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   if (squares) finite = is_finite(total);
-  if (rule.found_inf != nullptr && !finite) *rule.found_inf = 1.0F;  // all that write it write the same
+  if (rule.found_inf != nullptr && !finite) *rule.found_inf = 1.0F;  // all writers write the same value
   total = combine_block(rule, total);
   if (threadIdx.x == 0) parts[blockIdx.x] = total;
 }
@@ -129,7 +129,7 @@ struct Unscale {
   float* found_inf;
   template <class C>
   __device__ C operator()(C value) const {
-    if (!is_finite(value)) *found_inf = 1.0F;  // all that write it write the same
+    if (!is_finite(value)) *found_inf = 1.0F;  // all writers write the same value
     return value * static_cast<C>(inverse(scale));
   }
 };
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kThreads) map_kernel(const __grid_constant__ T
   }
 }
 
-// run.operator()<T>(table, geometry) for the tables of each dtype that is there.
+// run.operator()<T>(table, geometry) for the tables of each dtype that occurs.
 template <class Run>
 void for_each_table_by_dtype(const std::vector<Piece>& pieces, const Run& run) {
   for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
@@ -183,7 +183,7 @@ void map(const std::vector<Piece>& pieces, const F& f, int device) {
 void norm(const std::vector<Piece>& pieces, const Norm& rule, double* norm, int device) {
   std::int64_t chunks = 0;
   for (const Piece& piece : pieces) chunks += chunks_of(piece.numel, chunk_elements(element_size(piece.dtype)));
-  if (chunks == 0) return;  // the norm of nothing is the 0 that is there
+  if (chunks == 0) return;  // without elements the norm is the 0 that is already stored
   const Workspace workspace(static_cast<std::size_t>(chunks) * sizeof(double), device);
   auto* const parts = static_cast<double*>(workspace.data());
   std::int64_t done = 0;

@@ -8,7 +8,7 @@ namespace {
 using adjoint::cuda::launch;
 using adjoint::cuda::LaunchGeometry;
 
-// A thread for each entry.
+// One thread per entry.
 template <class Rule>
 __global__ void decide_kernel(const __grid_constant__ Table<Item> table, typename Rule::Attr attr,
                               const typename Rule::Attr* captured, Gate gate) {
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kThreads)
   C* states[kMaxState];
 #pragma unroll
   for (int n = 0; n < Rule::kState; ++n) states[n] = static_cast<C*>(item.state[n]);
-  // Whole packs, all loaded before the first is stored: a store might change what is loaded behind it.
+  // Loads all whole packs before the first store, because a store might change values that are loaded after it.
   constexpr int V = static_cast<int>(16 / sizeof(C));
   bool aligned = is_aligned<T, V>(parameters) && is_aligned<T, V>(gradients) && is_aligned<C, V>(masters);
 #pragma unroll

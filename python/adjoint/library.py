@@ -65,7 +65,8 @@ Extents = ctypes.c_int64 * 4
 
 
 def path() -> str:
-    """ADJOINT_LIBRARY, else the wheel's, else the build folder's beside python/, else what the loader finds."""
+    """The library's path: ADJOINT_LIBRARY, else the wheel's, else the build folder's beside python/, else the loader's
+    choice."""
     named = os.environ.get("ADJOINT_LIBRARY")
     if named:
         return named
@@ -111,20 +112,20 @@ _library = _load()
 
 
 def call(function, *arguments):
-    """Calls a function of the library; raises RuntimeError with its message where it fails."""
+    """Calls a function of the library; raises RuntimeError with its message if it fails."""
     if getattr(_library, function)(*arguments) != 0:
         raise RuntimeError(_library.adjoint_last_error().decode())
 
 
 class FrozenFilter:
-    """adjoint_frozen_filter, which is given back with the last reference: a call holds one while it runs. Raises
-    RuntimeError where memory is short."""
+    """adjoint_frozen_filter, released with the last reference: a call holds one while it runs. Raises RuntimeError if
+    memory is short."""
 
     def __init__(self):
         self.address = _library.adjoint_freeze_filter()
         if self.address is None:
             raise RuntimeError(_library.adjoint_last_error().decode())
-        # The process's end gives back all there is.
+        # At its end, the process releases everything anyway.
         weakref.finalize(self, _library.adjoint_unfreeze_filter, self.address).atexit = False
 
     def kept_bytes(self):
@@ -132,5 +133,5 @@ class FrozenFilter:
 
 
 def version() -> str:
-    """The library's, such as "0.1.0"."""
+    """The library's version, such as "0.1.0"."""
     return _library.adjoint_version().decode()

@@ -1,4 +1,5 @@
-// Regions of mixed precision: who is cast to what, gradients, the cache of parameters, and what hides a region.
+// Regions of mixed precision: which operands are cast to which dtypes, gradients, the cache of parameters, and ways to
+// hide a region.
 #include <adjoint/adjoint.h>
 #include <adjoint/tests/support/errors.h>
 
@@ -163,7 +164,7 @@ TEST(Autocast, CastsAParameterOnceAndAgainWhereItWasWrittenTo) {
 TEST(Autocast, ACastBelongsToTheTapeThatRecordedIt) {
   const Tensor w = parameter({3, 3}), x = ramp({3, 3});
   const AutocastGuard guard(kBFloat16);
-  const Tensor outside = matmul(x, w);  // cast where nothing records
+  const Tensor outside = matmul(x, w);  // cast while nothing records
   EXPECT_FALSE(outside.requires_grad());
   for (int step = 0; step < 2; ++step) {
     Tape tape;

@@ -1,4 +1,4 @@
-// The bookkeeping of captured steps' memory: where blocks lie, what is handed out again, and when segments go back.
+// The bookkeeping of captured steps' memory: the places of blocks, their reuse, and the release of segments.
 #include <adjoint/core/block_arena.h>
 
 #include <gtest/gtest.h>

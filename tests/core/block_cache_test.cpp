@@ -1,4 +1,4 @@
-// Large blocks of the host's memory that are kept: which, how many, and what memory_stats() tells of them.
+// Large blocks of the host's memory that are kept: which, how many, and how memory_stats() reports them.
 #include <adjoint/core/block_cache.h>
 #include <adjoint/core/memory.h>
 #include <adjoint/core/tensor.h>

@@ -1,5 +1,5 @@
 // Casts of tensors between every pair of dtypes, against an oracle in long double and 128-bit integers, on the CPU and
-// on CUDA; and what single values a dtype is refused.
+// on CUDA; and single values that a dtype refuses.
 #include <adjoint/core/convert.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/tests/support/errors.h>
@@ -24,8 +24,8 @@ constexpr double kInf = std::numeric_limits<double>::infinity(), kNaN = std::num
 template <class T>
 constexpr bool kIsFloat = std::is_floating_point_v<T> || is_reduced_float<T>;
 
-// Whole numbers and their neighbours, the ends of every range, halves of every last place, and what rounding twice
-// would get wrong.
+// Whole numbers and their neighbours, the ends of every range, halves of every last place, and values that double
+// rounding would get wrong.
 template <class T>
 std::vector<T> samples() {
   std::vector<T> values;
@@ -301,7 +301,7 @@ TEST(Scalars, FromVectorOfEveryType) {
                "from_vector: the dtype must hold every value; got 65520 in place 0 for float16 (1,)");
   EXPECT_ERROR(Tensor::from_vector<bfloat16>({bfloat16(0.5F)}, {1}, {.dtype = kInt32}), "got 0.5 in place 0");
   expect_values("bool", Tensor::from_vector<bool>({true, false}, {2}, {.dtype = kUInt8}), {1, 0});
-  // What a tensor holds already is its own affair.
+  // Values already in a tensor are not checked.
   EXPECT_TRUE(
       std::isinf(Tensor::from_vector<float>({static_cast<float>(kInf)}, {1}, {.dtype = kFloat16}).item<float>()));
 }

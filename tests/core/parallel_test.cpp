@@ -82,8 +82,8 @@ TEST_F(Threads, RangesCoverTheWhole) {
 TEST_F(Threads, AChildProcessHasItsOwn) {
   constexpr int kThreads = 4;
   set_num_threads(kThreads);
-  // Each thread takes one of these tasks. None is starting any more when the process forks: AddressSanitizer allocates
-  // in a thread that starts, and its allocator's lock, were it held then, would never be free in the child.
+  // Each thread takes one of these tasks. No thread may be starting when the process forks: AddressSanitizer allocates
+  // in a thread that starts, and if its allocator's lock were held then, it would never be released in the child.
   std::latch all_started(kThreads);
   parallel_for(kThreads, [&](std::int64_t) { all_started.arrive_and_wait(); });
   std::atomic<int> runs{0};
@@ -148,7 +148,7 @@ TEST_F(Threads, ErrorsInTasksAreToldInTheCallersName) {
   EXPECT_ERROR(parallel_for(100, [](std::int64_t) { Tensor::zeros({-1}); }), "zeros: extents must not be negative");
 }
 
-// In a process of its own: runs `body`, which returns true where all is as it should be.
+// In a process of its own: runs `body`, which returns true if everything is as expected.
 template <class F>
 void expect_in_child(const F& body) {
   const pid_t child = fork();
@@ -180,7 +180,7 @@ TEST_F(Threads, ThreadsThatTheSystemDoesNotStartAreAnErrorThatLeavesThePool) {
   });
 }
 
-// The default is decided once a process: this one has decided. A program's first call is another matter.
+// The default is decided once a process, and this process has decided, so the check needs a program's first call.
 TEST(ThreadsDeathTest, TheEnvironmentsCountIsCheckedWhole) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto child = [](const char* value, const char* expected) {

@@ -1,4 +1,4 @@
-// What the tests of Profiler share: its rows by name, and a trace's file.
+// Shared by the tests of Profiler: its rows by name, and a trace's file.
 #pragma once
 
 #include <adjoint/core/profiler.h>

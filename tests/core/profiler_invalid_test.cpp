@@ -1,4 +1,4 @@
-// What a Profiler refuses, and that it loses nothing by it.
+// Calls that a Profiler refuses, and that they lose nothing.
 #include <adjoint/core/profiler.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/elementwise/elementwise.h>

@@ -1,4 +1,4 @@
-// What a Profiler tells of calls: names, paths, costs, times, and the trace's form.
+// A Profiler's report of calls: names, paths, costs, times, and the trace's form.
 #include <adjoint/core/custom.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/profiler.h>
@@ -416,7 +416,8 @@ TEST(Profiler, BoundsTheTraceAndNotTheTable) {
   EXPECT_EQ(calls, 5U);
 }
 
-// A timer that says what it was asked: that each call ends where it began, and that devices' times reach their rows.
+// A timer that logs its calls, to check that each operator ends where it began, and that devices' times reach their
+// rows.
 class FakeTimer final : public DeviceTimer {
  public:
   void start(std::size_t) override { ++starts; }

@@ -1,5 +1,5 @@
-// Random numbers in a CUDA graph: the position is read from device memory, so that every replay draws what a call
-// would.
+// Random numbers in a CUDA graph: the position is read from device memory, so that every replay draws the same numbers
+// as a call would.
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/random.h>
@@ -16,7 +16,7 @@
 namespace adjoint {
 namespace {
 
-/// What a step draws: a uniform fill of an odd length, normal numbers in a strided tensor, and a Dropout.
+/// The random numbers of a step: a uniform fill of an odd length, normal numbers in a strided tensor, and a Dropout.
 struct Draws {
   nn::Dropout dropout{{.p = 0.25}};
   Tensor x = Tensor::ones({1001}, {.device = kCUDA});

@@ -105,7 +105,7 @@ TEST(Random, UniformTakesEveryNumberOfACoarseRange) {
   EXPECT_EQ(numbers(50, 51), (std::set<double>{50, 50.25, 50.5, 50.75}));
   EXPECT_EQ(numbers(-51, -50), (std::set<double>{-51, -50.75, -50.5, -50.25}));
   EXPECT_EQ(numbers(50.1, 50.8), (std::set<double>{50.25, 50.5, 50.75}));
-  EXPECT_EQ(numbers(50.1, 50.2), (std::set<double>{50}));  // none of its numbers is inside
+  EXPECT_EQ(numbers(50.1, 50.2), (std::set<double>{50}));  // no number of the dtype is inside
   EXPECT_EQ(numbers(-0.5, -0.5), (std::set<double>{-0.5}));
 }
 

@@ -170,7 +170,7 @@ TEST(Leaves, GradientsThatShareMemoryWithOneThatIsAddedToStayRight) {
   x.set_grad(leaf({1, 2}).detach());
   const Tensor held = x.grad();
   Tape tape;
-  tape.backward(x + y, {.grad_output = held});  // x's gradient is what x's own is added to, and y's too
+  tape.backward(x + y, {.grad_output = held});  // the sweep's gradient is x's own tensor, and becomes y's, too
   EXPECT_EQ(values(held), (Values{2, 4}));
   EXPECT_EQ(values(y.grad()), (Values{1, 2}));
 

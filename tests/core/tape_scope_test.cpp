@@ -1,4 +1,4 @@
-// Tapes among the threads: in what order and where they end, and what they see of parallel loops.
+// Tapes among threads: the order and place of their ends, and their recording of parallel loops.
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>

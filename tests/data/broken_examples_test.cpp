@@ -1,4 +1,4 @@
-// What a loader does with examples that cannot be read.
+// A loader's handling of examples that cannot be read.
 #include <adjoint/core/error.h>
 #include <adjoint/tests/data/numbers.h>
 

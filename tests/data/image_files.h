@@ -196,7 +196,7 @@ struct BlockJpeg {
   }
 };
 
-/// Where each of a sound file's markers stands, but for restarts.
+/// The offset of each of a sound file's markers, except restarts.
 inline std::vector<std::size_t> jpeg_markers(const Bytes& file) {
   std::vector<std::size_t> markers;
   for (std::size_t at = 2; at + 1 < file.size();) {

@@ -1,4 +1,4 @@
-// Folders of pictures that are not as one expects: links, loops, what may not be read.
+// Folders of pictures with surprises: links, loops, unreadable files.
 #include <adjoint/data/dataset.h>
 #include <adjoint/tests/data/image_files.h>
 
@@ -35,14 +35,14 @@ class ListImagesTest : public ::testing::Test {
         .write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(file.size()));
   }
 
-  /// What is found below the folder, by names relative to it.
+  /// The files found below the folder, by names relative to it.
   std::vector<std::string> listed() {
     std::vector<std::string> names;
     passed_over_.clear();
     for (const fs::path& path : list_images(folder_, &passed_over_)) names.push_back(relative(path));
     return names;
   }
-  /// "name: reason" of what listed() passed over.
+  /// "name: reason" for each file that listed() skipped.
   std::vector<std::string> passed_over() const {
     std::vector<std::string> names;
     for (const PassedOver& one : passed_over_) names.push_back(relative(one.path) + ": " + one.reason);
@@ -88,7 +88,7 @@ TEST_F(ListImagesTest, LinkedFoldersAreLookedIntoOnce) {
   picture("outside/c.png");
   picture("outside/deep/d.png");
   const fs::path all = folder_;
-  fs::create_directory_symlink("real", all / "top" / "alias");      // sorts before what it leads to
+  fs::create_directory_symlink("real", all / "top" / "alias");      // sorts before its target
   fs::create_directory_symlink("..", all / "top" / "real" / "up");  // a loop
   fs::create_directory_symlink("../outside", all / "top" / "out");  // out of the folder
   fs::create_directory_symlink("../outside/deep", all / "top" / "zdeep");
@@ -129,7 +129,7 @@ TEST_F(ListImagesTest, WhatMayNotBeReadIsPassedOverByName) {
   picture("listed/c.png");
   fs::permissions(folder_ / "closed", fs::perms::none);
   fs::permissions(folder_ / "listed", fs::perms::owner_read | fs::perms::group_read |
-                                          fs::perms::others_read);  // names, but not what they are
+                                          fs::perms::others_read);  // names, but not the kinds of files
   fs::permissions(folder_ / "open" / "secret.png", fs::perms::none);
   const bool root = ::geteuid() == 0;  // who may read everything
   if (root && ::seteuid(65534) != 0) GTEST_SKIP() << "there is no other user here";

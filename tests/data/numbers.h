@@ -33,7 +33,7 @@ class NumberedExamples final : public Dataset {
 
 using Batches = std::vector<std::vector<float>>;
 
-/// The inputs of what is left of the epoch under way, or of the next one.
+/// The inputs of the rest of the current epoch, or of the next one.
 inline Batches rest_of_epoch(DataLoader& loader) {
   Batches batches;
   while (const auto batch = loader.next()) batches.push_back(batch->input.to_vector<float>());

@@ -1,4 +1,4 @@
-// Streaming datasets: the order for any number of workers, going on in the middle, ends, and what is thrown.
+// Streaming datasets: the order for any number of workers, resuming in the middle, ends, and errors.
 #include <adjoint/core/error.h>
 #include <adjoint/core/random.h>
 #include <adjoint/data/loader.h>
@@ -187,7 +187,7 @@ TEST(Source, ErrorsNameTheRule) {
   EXPECT_EQ(message_of([&] { loader.next(); }), "Source::open: there must be a reader; got none for part 0");
 }
 
-// Batches on a GPU are those on the CPU, whoever waits for what; the place is that of the batch in use.
+// Batches on a GPU equal those on the CPU, whichever side waits; the place is that of the batch in use.
 TEST(SourceCuda, BatchesReachTheGpuBesideItsWork) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
   const Numbered source({40, 40});

@@ -22,7 +22,7 @@
 namespace adjoint::distributed {
 namespace {
 
-// Over MPI a graph cannot hold a sum; a device that pretends to record shows what is told then.
+// Over MPI a graph cannot hold a sum; the error is tested with a device that pretends to record.
 TEST(DataParallel, WhatACapturedStepCannotHoldIsNamed) {
   if (world_size() == 1 || default_device().is_cuda()) GTEST_SKIP() << "needs ranks on CPUs";
   using Steps = adjoint::detail::StepGraphs;

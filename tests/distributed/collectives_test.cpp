@@ -14,7 +14,7 @@ namespace {
 
 const std::vector<DType> kDTypes = {kFloat16, kBFloat16, kFloat32, kFloat64, kInt32, kInt64, kUInt8};
 
-// On each rank's GPU where there are GPUs. 1, 2, ... plus the rank, of small integers, so that every sum is exact.
+// On each rank's GPU if there are GPUs. 1, 2, ... plus the rank, of small integers, so that every sum is exact.
 Tensor counted(const Shape& shape, DType dtype, int of_rank = rank()) {
   Tensor x = Tensor::empty(shape, {.dtype = kFloat64});
   double* const at = x.mutable_data<double>();

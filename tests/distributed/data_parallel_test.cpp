@@ -59,7 +59,7 @@ TEST(DataParallel, TrainsAsOneRankDoesOnTheWholeBatch) {
   expect_same_on_every_rank(net.state_dict());
   if (world_size() == 1) return;  // which has no buckets
   EXPECT_GT(model.buckets().size(), 2U);
-  EXPECT_EQ(model.buckets()[0][0].substr(0, 2), "3.");  // what the sweep reaches first
+  EXPECT_EQ(model.buckets()[0][0].substr(0, 2), "3.");  // the layer that the sweep reaches first
   std::string buckets;
   for (const std::vector<std::string>& bucket : model.buckets()) {
     for (const std::string& name : bucket) buckets += name + " ";
@@ -87,7 +87,7 @@ NamedTensors trained(bool flat = false) {
 
 TEST(DataParallel, TrainingAgainGivesTheSameBits) { expect_near(trained(), trained(), 0.0); }
 
-// Gradients are in the buckets, and what the optimiser's buffer has, zeros, is added to them.
+// Gradients are in the buckets, and the contents of the optimiser's buffer, zeros, are added to them.
 TEST(DataParallel, FlatGradientsGiveTheSameBits) { expect_near(trained(true), trained(), 0.0); }
 
 TEST(DataParallel, AnotherStreamGivesTheSameBits) {
@@ -98,8 +98,7 @@ TEST(DataParallel, AnotherStreamGivesTheSameBits) {
   expect_near(trained(), expected, 0.0);
 }
 
-// Where rank 0 has got the gradients of the layer that the sweep reaches first, their sum is there before the sweep
-// ends.
+// Once rank 0 has the gradients of the layer that the sweep reaches first, their sum is there before the sweep ends.
 TEST(DataParallel, SumsStartDuringTheSweep) {
   if (world_size() == 1 || default_device().is_cuda()) GTEST_SKIP() << "needs ranks on CPUs, whose sums can be seen";
   nn::Linear first(2, 2, {.bias = false}), second(2, 2, {.bias = false});
@@ -211,7 +210,7 @@ TEST(DataParallel, BuffersFollowRank0) {
     tape.backward(model(x).sum());
     expect_same_on_every_rank(net.named_buffers());
   }
-  // Of a layer in eval mode they are what backward passes still read.
+  // Buffers of a layer in eval mode, which backward passes still read.
   net.eval();
   const Tensor mean = net.running_mean.tensor().clone();
   Tape tape;
@@ -353,7 +352,7 @@ TEST(DataParallel, BadUseThrows) {
     EXPECT_ERROR(DataParallel(other), "'weight float32 (2, 3)' on rank 1", "'weight float32 (2, 2)' on rank 0");
   }
   DataParallel model(net);
-  if (world_size() == 1) return;  // in which gradients are what they are
+  if (world_size() == 1) return;  // in which gradients are unchanged
   EXPECT_ERROR(DataParallel(net), "one of them at a time");
   Tape tape;
   EXPECT_ERROR(tape.backward(model(Tensor::ones({1, 2}, options(kFloat32))).sum(), {.record = true}), ".record");

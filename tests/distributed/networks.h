@@ -1,4 +1,4 @@
-// What tests of data-parallel training train: a small network, its batches and their parts, and comparisons.
+// Shared by the tests of data-parallel training: a small network, its batches and their parts, and comparisons.
 #pragma once
 
 #include <adjoint/core/distributed/engine.h>
@@ -17,7 +17,7 @@ namespace adjoint::distributed {
 
 constexpr std::int64_t kBatch = 8;
 
-// Networks and batches are on each rank's GPU where there are GPUs.
+// Networks and batches are on each rank's GPU if there are GPUs.
 inline TensorOptions options(DType dtype) { return {.dtype = dtype, .device = default_device()}; }
 
 inline nn::Sequential network(std::int64_t channels = 4) {

@@ -1,4 +1,4 @@
-// The loop's checkpoints, which a thread writes beside the steps: what that fails at is told, and nothing is lost.
+// The loop's checkpoints, which a thread writes beside the steps: failures are reported, and nothing is lost.
 #include "example_tool.h"
 #include "resumed_training.h"
 
@@ -29,7 +29,7 @@ using adjoint::Tensor;
 
 const Run kRun{.program = "walk", .device = adjoint::kCPU, .steps = 6, .test_every = 2};
 
-// Weights that walk at random. `on_save` is called where a checkpoint takes what it will write: the one before has been
+// Weights that walk at random. `on_save` is called when a checkpoint collects its data: the previous one has been
 // waited for.
 class Walk : public Training {
  public:
@@ -67,7 +67,7 @@ class Checkpoints : public ExampleTool {
   static constexpr std::int64_t kFull = 1 << 16;  // bytes: the log fits, a checkpoint does not
 
   Checkpoints() : ExampleTool("super_resolution") {}
-  /// Runs to the end, from the folder's checkpoint where there is one.
+  /// Runs to the end, from the folder's checkpoint if there is one.
   void walk(Walk& walk, const std::string& name) {
     RunFolder folder(kRun.program, folder_ / name);
     adjoint::manual_seed(5);

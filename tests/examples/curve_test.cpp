@@ -1,4 +1,4 @@
-// The loop's curve: what it holds beside losses and what tests measure.
+// The loop's curve: its contents besides losses and measured values.
 #include "example_tool.h"
 
 #include "common/training.h"

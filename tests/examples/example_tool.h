@@ -1,4 +1,4 @@
-// What the tests of example programs share: a folder of their own, and running the program in it.
+// Shared by the tests of example programs: a folder of their own, and running the program in it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace examples {
 /// The file of the program of that name.
 std::string program_file(const std::string& name);
 
-/// Runs a program and keeps what it said in `output_`.
+/// Runs a program and keeps its output in `output_`.
 class ExampleTool : public testing::Test {
  protected:
   explicit ExampleTool(const std::string& program) : program_(program_file(program)) {}

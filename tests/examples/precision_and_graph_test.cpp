@@ -70,10 +70,10 @@ class EveryProgram : public ExampleTool, public testing::WithParamInterface<Case
   }
 };
 
-// The whole checkpoint: parameters, optimisers, schedules, averages, and what counts steps.
+// The whole checkpoint: parameters, optimisers, schedules, averages, and the counts of steps.
 TEST_P(EveryProgram, CudaStepsAsGraphsHaveTheSameBits) {
   if (!adjoint::cuda_is_available()) GTEST_SKIP() << "needs a CUDA GPU";
-  // Two warm-ups, two captures where a phase begins at step 3, and replays between tests.
+  // Two warm-ups, two captures if a phase begins at step 3, and replays between tests.
   for (const std::string precision : {"tf32", "bf16", "fp16"}) {
     const std::string options = "--device cuda --precision " + precision;
     expect_same_training(trained(14, "plain", options + " --graph=false"), trained(14, "graph", options + " --graph"),

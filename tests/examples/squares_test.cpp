@@ -1,4 +1,4 @@
-// What programs of small pictures share: drawn shapes, a user's pictures, grids and walks.
+// The parts shared by programs of small pictures: drawn shapes, a user's pictures, grids and walks.
 #include "example_tool.h"
 
 #include "common/squares.h"

@@ -242,8 +242,8 @@ TEST_F(SuperResolution, PatchesAreOnePlaceInBothResolutions) {
     ASSERT_EQ(example.target.shape(), (Shape{1, 32, 32}));
     const Tensor low =
         adjoint::interpolate(example.target, {.size = 16, .mode = adjoint::Interpolation::kBicubic, .antialias = true});
-    // Away from the edges, where the patch lacks its surroundings; both were rounded to 8 bits, colours to low once
-    // more.
+    // Away from the edges, where the patch lacks its surroundings; both were rounded to 8 bits, and the colours' low
+    // resolution once more.
     EXPECT_LT(largest_difference(data::crop(low, 2, 2, 12, 12), data::crop(example.input, 2, 2, 12, 12)), 3.0F / 255.0F)
         << i;
   }

@@ -86,7 +86,7 @@ TEST(Vocoder, MelFramesStandForTheSamplesInTheirMiddle) {
   EXPECT_EQ(std::max_element(values.begin(), values.end()) - values.begin(), 5);
   // Its neighbours are as far away on both sides.
   EXPECT_NEAR(values[4], values[6], 1e-3F * values[5]);
-  // The middle of a longer sound is what log_mel_inside gives of it.
+  // The middle of a longer sound equals log_mel_inside's result for it.
   const Tensor sound = made_sound(0, 12 * kHop, kRate);
   const Tensor inside = log_mel_inside(sound.narrow(0, 4 * kHop - kMargin, 3 * kHop + 2 * kMargin), kRate);
   EXPECT_LT(largest_difference(inside, log_mel(sound, kRate).narrow(-1, 4, 3)), 1e-4);
@@ -146,7 +146,7 @@ TEST(Vocoder, WithAClockAStillSpectrogramNeedNotRepeatWithEachFrame) {
   const Tensor still = Tensor::randn({1, kMels, 1}).expand({1, kMels, 64}).contiguous();
   for (const std::int64_t clock : {0, 2, 8}) {
     const Generator model({.network = "tiny", .channels = 16, .sample_rate = kRate, .clock = clock});
-    // Far from both ends, where zeros stand.
+    // Far from both ends, which are padded with zeros.
     const Tensor sound = model(still).narrow(-1, 24 * kHop, 16 * kHop);
     const auto distance = [&](std::int64_t frames) {
       return largest_difference(sound.narrow(-1, 0, 8 * kHop), sound.narrow(-1, frames * kHop, 8 * kHop));
@@ -159,7 +159,7 @@ TEST(Vocoder, WithAClockAStillSpectrogramNeedNotRepeatWithEachFrame) {
   EXPECT_ERROR(Generator({.clock = 3}), "clock must be even, from 0 to 256; got 3");
 }
 
-/// What chunks of these lengths, over and over, give of a sound, and how late.
+/// The output for a sound in chunks of these lengths, repeated, and its delay.
 Tensor streamed(StreamingVocoder& vocoder, const Tensor& sound, const std::vector<std::int64_t>& lengths) {
   std::vector<Tensor> parts;
   std::int64_t at = 0, made = 0;

@@ -81,7 +81,7 @@ extern "C" void __libc_free(void*);  // glibc's own
 
 namespace {
 
-// Behind what it begins with, a page that must not be touched. In a list, by address.
+// An allocation followed by a page that must not be touched. In a list, by address.
 struct Guarded {
   std::atomic<char*> memory{nullptr};
   char* pages = nullptr;

@@ -6,8 +6,8 @@
 
 namespace adjoint::testing {
 
-/// While it lives, the n-th allocation of the process from its making on (from 1; 0: none) fails, `for_good` with all
-/// after it. Those of elements on a CUDA device count too. Adds to `seen` how many there were.
+/// While it lives, the n-th allocation of the process after its construction (from 1; 0: none) fails; with `for_good`,
+/// all later ones too. Allocations of elements on a CUDA device count too. Adds the number of allocations to `seen`.
 class FailAllocation {
  public:
   FailAllocation(std::int64_t n, bool for_good, std::int64_t& seen);
@@ -22,9 +22,9 @@ class FailAllocation {
 /// Allocations that nothing has given back.
 std::int64_t live_allocations();
 
-/// False where a sanitizer has the memory: it finds what is written behind an allocation by itself.
+/// False if a sanitizer manages the memory: it finds writes behind an allocation by itself.
 bool can_guard_pages();
-/// While it lives, what aligned_alloc gives ends where a page begins that must not be touched.
+/// While it lives, memory from aligned_alloc ends at the start of a page that must not be touched.
 class GuardPages {
  public:
   GuardPages();

@@ -16,7 +16,7 @@
 namespace adjoint::testing {
 namespace {
 
-// Bits of the tensors and of their gradients; of an undefined one none, and a mark.
+// Bits of the tensors and of their gradients; for an undefined one a mark instead.
 std::vector<std::uint8_t> bits_of(const std::vector<Tensor>& tensors) {
   std::vector<std::uint8_t> bits;
   const auto append = [&](const Tensor& tensor) {
@@ -44,7 +44,7 @@ struct Outcome {
   std::vector<std::uint8_t> bits;
 };
 
-// Runs the trial, allocation n failing (none for n = 0).
+// Runs the trial with allocation n failing (none for n = 0).
 Outcome attempt(const std::function<Trial()>& make, std::int64_t n, bool for_good) {
   manual_seed(7);
   const Trial trial = make();
@@ -75,7 +75,7 @@ Outcome attempt(const std::function<Trial()>& make, std::int64_t n, bool for_goo
 
 void expect_all_or_nothing(const std::string& name, const std::function<Trial()>& make) {
   SCOPED_TRACE(name);
-  attempt(make, 0, false);  // what is made once a process is there from here on
+  attempt(make, 0, false);  // makes the objects that a process creates once and keeps
   const Outcome expected = attempt(make, 0, false);
   for (const bool for_good : {false, true}) {
     for (std::int64_t n = 1; n <= expected.allocations && !::testing::Test::HasFailure(); ++n) {
@@ -83,8 +83,8 @@ void expect_all_or_nothing(const std::string& name, const std::function<Trial()>
       std::int64_t live = live_allocations();
       EXPECT_EQ(attempt(make, n, for_good).bits, expected.bits) << "trying again gave other bits";
       if (num_threads() > 1 || live_allocations() == live) continue;
-      // What a failure leaves behind may be kept for later, such as a block of the GPU's cache; what is lost is lost
-      // again.
+      // A failure may leave memory that is kept for later, such as a block of the GPU's cache; a leak grows with every
+      // failure.
       live = live_allocations();
       attempt(make, n, for_good);
       EXPECT_EQ(live_allocations(), live) << "memory was lost";

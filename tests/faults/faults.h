@@ -14,9 +14,9 @@ namespace adjoint::testing {
 /// Operations, one after the other, on a fresh state of their own.
 struct Trial {
   std::vector<std::function<void()>> steps;
-  /// What a step that fails must not change, nor the gradients of.
+  /// The tensors that, with their gradients, a failing step must not change.
   std::function<std::vector<Tensor>()> state;
-  /// What was made; with the state it is compared with an undisturbed run's.
+  /// The results; with the state they are compared with an undisturbed run's.
   std::function<std::vector<Tensor>()> results;
 };
 
@@ -32,9 +32,9 @@ class Threads {
   int before_;
 };
 
-/// Fails, naming `name` and the allocation, unless make()'s steps stand the trial, each allocation failing once, and
-/// for good until the step is made again. Memory that is lost is found where num_threads() is 1: other threads keep
-/// what they have for their next task.
+/// Fails, naming `name` and the allocation, unless make()'s steps survive the trial, with each allocation failing once,
+/// and failing until the step is made again. Leaks are found only if num_threads() is 1: other threads keep memory for
+/// their next task.
 void expect_all_or_nothing(const std::string& name, const std::function<Trial()>& make);
 
 }  // namespace adjoint::testing

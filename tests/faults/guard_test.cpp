@@ -1,4 +1,4 @@
-// Scratch memory and results are as large as what is written: a page behind each block must not be touched.
+// Scratch memory and results are as large as the data written to them: a page behind each block must not be touched.
 #include <adjoint/core/cpu_isa.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
@@ -34,7 +34,7 @@ TEST(GuardPage, IsNeverTouchedByConvolutions) {
     for (const ConvCase& c : conv_cases()) {
       const ConvProblem problem = integer_problem(geometry(c));
       for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
-        // A thread of its own has no scratch memory yet that an earlier case found large enough.
+        // A new thread does not yet have scratch memory that an earlier case made large enough.
         std::thread([&] {
           const GuardPages guard;
           run_trio(problem, dtype);

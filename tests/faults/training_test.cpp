@@ -18,7 +18,7 @@ Tensor with_values(const Shape& shape, std::uint64_t seed, Device device) {
   return Tensor::from_vector<double>(reals(shape.numel(), seed), shape, {.dtype = kFloat32}).to(device);
 }
 
-// A network of what records in its own way: an activation in a convolution, a checkpoint, hooks.
+// A network of parts that each record in their own way: an activation in a convolution, a checkpoint, hooks.
 struct Training {
   explicit Training(Device device)
       : body(nn::Conv2d(1, 2, {.kernel_size = 2}), nn::SiLU(), nn::Flatten()),
@@ -68,7 +68,7 @@ Trial training(Device device) {
           .results = [t] { return Inputs{t->loss}; }};
 }
 
-// What else happens to a network that has been trained.
+// Other operations on a trained network.
 Trial after_training(Device device) {
   const auto t = std::make_shared<Training>(device);
   const auto step = [t] { t->optimizer->step(); };
@@ -148,8 +148,8 @@ TEST(TrainingFaults, ChangeNothing) {
 
 TEST(TrainingFaults, ChangeNoModule) { expect_all_or_nothing("building", building); }
 
-// Each trial makes its pool anew: threads and their scratch memory are among what fails. Which allocation is the n-th
-// is then a matter of chance; that nothing changes is not.
+// Each trial makes its pool again, because threads and their scratch memory may fail too. Which allocation is the n-th
+// is then random; that nothing changes is not.
 TEST(TrainingFaults, ChangeNothingOnSeveralThreads) {
   const Threads two(2);
   expect_all_or_nothing("a large convolution", [] {

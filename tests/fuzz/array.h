@@ -1,4 +1,4 @@
-// What a fuzzer of arrays' files does with one.
+// The checks that a fuzzer of array files makes for one.
 #pragma once
 
 #include "check.h"

@@ -1,4 +1,4 @@
-// What a fuzzer asserts: in a build of any kind, and so that libFuzzer keeps the input.
+// A fuzzer's assertions: they work in any kind of build, and let libFuzzer keep the input.
 #pragma once
 
 #include <cstdio>

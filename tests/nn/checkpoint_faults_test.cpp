@@ -1,4 +1,4 @@
-// Checkpoint on disks that are full, in folders that cannot be written, and beside what a killed training left.
+// Checkpoint on full disks, in read-only folders, and beside files that a killed training left.
 #include <adjoint/core/factories.h>
 #include <adjoint/tests/nn/checkpoint_fixture.h>
 #include <adjoint/tests/support/errors.h>
@@ -53,7 +53,7 @@ TEST_F(CheckpointFaults, AFullDiskLeavesTheOlderFiles) {
   }
 }
 
-// While it lives, the process is held to what modes say, which root is not.
+// While it lives, file permissions apply to the process, as they do not for root.
 class Unprivileged {
  public:
   Unprivileged() { change(before_ == 0 ? 65534 : before_); }

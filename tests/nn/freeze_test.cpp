@@ -96,7 +96,7 @@ TEST(FreezeCuda, FrozenCallsHaveTheSameBits) {
   expect_frozen_calls_are_the_same(kCUDA, kFloat32);
 }
 
-// On one thread: each keeps memory of its own for convolutions, from when it first takes part in one.
+// On one thread, because each thread keeps memory of its own for convolutions from its first one on.
 TEST(Freeze, MemoryIsGivenBack) {
   const CpuBackendGuard loops(CpuBackend::kVector);  // Eigen packs nothing
   const int threads = num_threads();
@@ -110,7 +110,7 @@ TEST(FreezeCuda, MemoryIsGivenBack) {
   expect_memory_is_given_back(kCUDA);
 }
 
-// What is written past the tensor is not seen: nothing else could tell that a filter is not packed in every call.
+// A write that bypasses the tensor is not seen: nothing else could show that a filter is not packed in every call.
 TEST(Freeze, FiltersArePackedOnce) {
   const CpuBackendGuard loops(CpuBackend::kVector);  // Eigen packs nothing
   Conv2d conv(2, 3, {.kernel_size = 3});

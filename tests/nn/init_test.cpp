@@ -1,4 +1,4 @@
-// Initialisers of small tensors, under tapes, and of what they must not write.
+// Initialisers of small tensors, under tapes, and tensors that they must not write.
 #include <adjoint/core/random.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/nn/conv.h>

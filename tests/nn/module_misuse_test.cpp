@@ -1,4 +1,4 @@
-// Modules that were moved from, and what layers and Sequential refuse.
+// Modules that were moved from, and arguments that layers and Sequential refuse.
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/linear.h>

@@ -1,4 +1,4 @@
-// What is done along a tree of modules: apply, typed visits, the paths that errors tell, children that may be absent.
+// Operations on a tree of modules: apply, typed visits, the paths in errors, children that may be absent.
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/linear.h>
@@ -23,7 +23,7 @@
 namespace adjoint::nn {
 namespace {
 
-// As in a U-Net: it has an error of its own to make, and runs no hooks.
+// As in a U-Net: it reports its own errors, and runs no hooks.
 class Up : public Module {
  public:
   Up() : Module("Up"), up(register_module("up", ConvTranspose1d(2, 1, {.kernel_size = 2, .stride = 2}))) {}

@@ -75,7 +75,7 @@ const NetworkCase kCases[] = {
     {"autoencoder", [] { return alone<Autoencoder>("mse", "image", "corrupted"); }},
 };
 
-/// Fails where an element is off by more than `tolerance` times the expected tensor's largest one.
+/// Fails if an element is off by more than `tolerance` times the expected tensor's largest one.
 void expect_of_largest(const std::string& what, const Tensor& actual, const Tensor& expected, double tolerance) {
   ASSERT_TRUE(actual.defined()) << what;
   ASSERT_EQ(actual.shape(), expected.shape()) << what;

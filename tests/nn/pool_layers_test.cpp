@@ -1,4 +1,4 @@
-// Pooling, padding, upsampling and channel dropout as modules, ModuleList, and what convolutions stand in.
+// Pooling, padding, upsampling and channel dropout as modules, ModuleList, and convolutions' padding modes.
 #include <adjoint/core/random.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>

@@ -1,4 +1,4 @@
-// What the tests of modules' registries share.
+// Shared by the tests of modules' registries.
 #pragma once
 
 #include <adjoint/nn/conv.h>

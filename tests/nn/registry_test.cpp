@@ -1,4 +1,4 @@
-// What is registered is the one truth: assigning parameters and child modules, through whichever handle.
+// The registry is the only truth: assigning parameters and child modules, through whichever handle.
 #include <adjoint/core/tape.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
@@ -120,7 +120,7 @@ TEST(Registry, ParametersAreTied) {
   decoder.weight = other.weight;
   EXPECT_TRUE(same(decoder.parameters()[0], other.weight));
   EXPECT_FALSE(same(encoder.weight, other.weight));
-  // A buffer's tensor is one that a parameter may become.
+  // A buffer's tensor may become a parameter.
   Scaled module;
   module.scale = module.shift;
   EXPECT_TRUE(module.scale.requires_grad());

@@ -1,5 +1,5 @@
 // Every operator of the registry (support/operator_cases.h) against PyTorch's values and gradients, finite differences,
-// strides, dtypes and CUDA, and what each must refuse.
+// strides, dtypes and CUDA, and the calls that each must refuse.
 #include <adjoint/adjoint.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/operator_cases.h>
@@ -21,7 +21,7 @@ using testing::BadCall;
 using testing::OperatorCase;
 using testing::OperatorExample;
 
-// As expect_near, where infinities equal themselves and NaN is NaN; with `signs`, 0 is not -0.
+// Like expect_near, but infinities equal themselves and NaN equals NaN; with `signs`, 0 is not -0.
 void expect_close(const std::string& what, const Tensor& actual, const Tensor& expected, double tolerance,
                   bool signs = false) {
   ASSERT_EQ(actual.shape(), expected.shape()) << what;

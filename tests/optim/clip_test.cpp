@@ -94,7 +94,7 @@ TEST(ClipGradNorm, BadArgumentsAreErrors) {
   EXPECT_ERROR(clip_grad_value_({p}, -0.5), "clip_grad_value_: clip_value must not be negative; got -0.5");
 }
 
-// x^3's gradient, recorded: 3 x^2. Where the tape ends first, it is gone when the gradient is clipped.
+// x^3's gradient, recorded: 3 x^2. If the tape ends first, the recording is gone when the gradient is clipped.
 Tensor cube_with_recorded_gradient(const std::vector<double>& values) {
   Tensor x = Tensor::from_vector(values, {static_cast<std::int64_t>(values.size())},
                                  {.dtype = kFloat64, .requires_grad = true});
@@ -133,7 +133,7 @@ TEST(ClipGradNorm, LeavesALiveTapesGradientsForTheTape) {
   EXPECT_EQ(tape.gradient(gradient.sum(), {x})[0].to_vector<double>(), (std::vector<double>{12, -6}));
 }
 
-// A recorded sweep gives both addends one gradient, and an expanded one where the gradients are all equal.
+// A recorded sweep gives both addends one gradient, and an expanded one if the gradients are all equal.
 TEST(ClipGradNorm, SharedAndExpandedGradientsAreClippedOnce) {
   Tensor a = Tensor::from_vector<double>({1, 2}, {2}, {.dtype = kFloat64, .requires_grad = true});
   Tensor b = Tensor::from_vector<double>({3, 4}, {2}, {.dtype = kFloat64, .requires_grad = true});

@@ -1,4 +1,5 @@
-// Gradients in one buffer a group: the same steps as without, addresses that stay, and what puts gradients elsewhere.
+// Gradients in one buffer a group: the same steps as without, addresses that stay, and operations that put gradients
+// elsewhere.
 #include <adjoint/core/tape.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/ops/elementwise/elementwise.h>

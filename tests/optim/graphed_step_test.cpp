@@ -1,4 +1,4 @@
-// What optimisers, schedules and averages do on the host in the replay of a captured step, on a device that only
+// The host's part of optimisers, schedules and averages in the replay of a captured step, on a device that only
 // pretends to record: kernels run while the step is captured, and not in replays.
 #include <adjoint/core/tape.h>
 #include <adjoint/optim/adam.h>
@@ -33,7 +33,7 @@ Tensor value_of(const NamedTensors& state, const std::string& wanted) {
   return Tensor::zeros({});
 }
 
-/// The bytes of `value` stand among those that were written last.
+/// Whether the bytes of `value` are among those that were written last.
 template <class T>
 bool was_written(const PretendDevice& device, const T& value) {
   const auto* const begin = reinterpret_cast<const std::byte*>(&value);
@@ -233,7 +233,7 @@ class SignSGD : public optim::Optimizer {
   void update(const optim::ParameterUpdate& u) override { u.parameter.add_(u.gradient, -u.lr); }
 };
 
-/// The second call of a step that does `what`.
+/// The second call of a step that runs `what`.
 template <class F>
 void captured(const F& what) {
   bool captures = false;

@@ -1,4 +1,4 @@
-// What test_dlpack.py calls through ctypes: tensors of Adjoint's, out and in.
+// Functions that test_dlpack.py calls through ctypes: tensors of Adjoint's, out and in.
 #include <adjoint/core/device.h>
 #include <adjoint/core/dlpack.h>
 #include <adjoint/core/stream.h>
@@ -13,8 +13,8 @@ extern "C" {
 
 int bridge_has_cuda() { return adjoint::cuda_is_available() ? 1 : 0; }
 
-/// 0, 1, 2, ... as rows of a transposed matrix, of the dtype in this place of the enumeration: on the CPU where `gpu`
-/// is negative, else on that GPU, for use on its stream `consumer`.
+/// 0, 1, 2, ... as rows of a transposed matrix, of the dtype at this place of the enumeration: on the CPU if `gpu` is
+/// negative, otherwise on that GPU, for use on its stream `consumer`.
 adjoint::dlpack::ManagedTensor* bridge_make(int dtype, int gpu, CUstream_st* consumer) {
   const adjoint::Device device = gpu < 0 ? adjoint::kCPU : adjoint::Device{adjoint::DeviceType::kCUDA, gpu};
   const Tensor x = Tensor::arange(0, 6, 1, {.dtype = static_cast<adjoint::DType>(dtype), .device = device});

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Every test in a process of its own: what passed, what failed, and why in a screen each.
+"""Runs every test in a process of its own, and lists which passed and which failed, with a screen of reasons for each.
 
     tests/python/each.py [--jobs N] [--timeout SECONDS] [--lines N] [NAME...]
 
 NAME is a module, class or test as unittest takes them, by default all that need PyTorch. The CPU's cores are divided
 among the jobs: each test has that many threads, PyTorch's and Adjoint's, unless OMP_NUM_THREADS or ADJOINT_NUM_THREADS
 is set, because threads that wait for others spin. A test that ends its process is run once more under gdb or cuda-gdb,
-where one is installed, for the frames that ended it. Of a failure the message of each exception in its chain is
-printed, and the end of the output. Needs what the tests need: PyTorch, the shared library in ADJOINT_LIBRARY, and for
+if one is installed, to show the frames where it ended. For a failure, the message of each exception in its chain and
+the end of the output are printed. Needs the same as the tests: PyTorch, the shared library in ADJOINT_LIBRARY, and for
 DLPack the bridge that is built with the tests in ADJOINT_DLPACK_BRIDGE.
 """
 
@@ -43,7 +43,7 @@ def names_of(suite):
 
 
 def about():
-    """What decides: versions, the backend, PyTorch's features, and who registered which kernels."""
+    """The relevant environment: versions, the backend, PyTorch's features, and the origin of the registered kernels."""
     import torch
     import torch.distributed
     import adjoint.torch as adj
@@ -54,7 +54,7 @@ def about():
     def has(name):
         place = torch
         for part in name.split("."):
-            with contextlib.suppress(Exception):  # a submodule that this PyTorch cannot load is not there
+            with contextlib.suppress(Exception):  # a submodule that this PyTorch cannot load is absent
                 importlib.import_module(f"{place.__name__}.{part}")
             place = getattr(place, part, None)
         return place is not None
@@ -71,16 +71,16 @@ def about():
 
 
 def cores():
-    """How many this process may run on."""
+    """The number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run(command, timeout, threads):
-    """-> exit status (None where the time was over), and all output."""
+    """-> exit status (None if the time was over), and all output."""
     numbers = dict.fromkeys(("OMP_NUM_THREADS", "ADJOINT_NUM_THREADS"), str(threads))
     environment = {**numbers, **os.environ, "PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1"}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path[:2] + [os.environ.get("PYTHONPATH", "")])
-    # In a session of its own, so that what the test starts ends with it.
+    # In a session of its own, so that processes started by the test end with it.
     child = subprocess.Popen(command, cwd=HERE, env=environment, text=True, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, start_new_session=True)
     try:

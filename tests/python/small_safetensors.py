@@ -1,4 +1,4 @@
-"""save_file and load_file of safetensors.torch, for where that package is not installed."""
+"""save_file and load_file of safetensors.torch, for systems without that package."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""each.py: how many threads it gives to a test."""
+"""each.py: the number of threads that it gives to a test."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The layers that were drawn at random are what bench/layers.py draws today."""
+"""The layers listed as drawn at random equal those that bench/layers.py draws now."""
 
 import pathlib
 import sys

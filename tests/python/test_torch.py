@@ -30,8 +30,8 @@ DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 CASES_1D = [dict(zip(("stride", "padding", "output_padding", "groups", "dilation"), values)) for values in [
     (1, 0, 0, 1, 1), (2, 1, 1, 2, 1), (3, 2, 2, 1, 2), (2, 0, 0, 4, 3), (5, 1, 4, 1, 1), (1, 3, 2, 2, 3)]]
 CASES_2D = CASES_1D + [dict(stride=(2, 3), padding=(1, 0), output_padding=(0, 2), groups=2, dilation=(2, 1))]
-# Batch, extent and filter's extent of each axis, attributes: nothing to do, one position, one tap, odd strides and such
-# as are longer than the filter or the input.
+# Batch, extent and filter's extent of each axis, attributes: nothing to do, one position, one tap, odd strides, and
+# strides longer than the filter or the input.
 EDGES = [
     (0, 5, 3, dict(stride=2, padding=1)), (0, 1, 1, dict(groups=2)), (1, 1, 1, dict()), (2, 1, 1, dict(stride=3)),
     (2, 1, 3, dict(padding=1, groups=4)), (1, 1, 4, dict(stride=7, padding=2, output_padding=5)),
@@ -59,7 +59,7 @@ def conv_problems(device, dtype):
 
 
 def edge_problems(device, dtype):
-    """The same of EDGES, for all four operators"""
+    """The same for EDGES, for all four operators"""
     for (batch, extent, kernel, case), rank, kind in itertools.product(EDGES, (1, 2), ("conv", "conv_transpose")):
         name, groups = f"{kind}{rank}d", case.get("groups", 1)
         if kind == "conv":
@@ -70,7 +70,7 @@ def edge_problems(device, dtype):
 
 
 def problems(device, dtype):
-    """conv_problems(), the same of transposed convolutions, and edge_problems()"""
+    """conv_problems(), the same for transposed convolutions, and edge_problems()"""
     torch.manual_seed(0)
     yield from conv_problems(device, dtype)
     yield from edge_problems(device, dtype)
@@ -96,7 +96,7 @@ def few_positions(function, x, w, case):
 
 @contextlib.contextmanager
 def computed():
-    """A list of the library's functions that the block calls, which is filled when it ends. Activated ones say so."""
+    """A list of the library's functions that the block calls, filled when it ends. Activated ones are marked."""
     names = []
     if adj.backend() == "ctypes":
         with mock.patch.object(native, "run", wraps=native.run) as run:

@@ -1,4 +1,4 @@
-"""What adjoint.torch takes for an argument, and what it says of others.
+"""The arguments that adjoint.torch accepts, and its errors for others.
 
 Needs PyTorch, and the shared library in ADJOINT_LIBRARY.
 """
@@ -61,7 +61,7 @@ class ArgumentTest(unittest.TestCase):
                 continue
             name = "conv_transpose2d" if transposed else "conv2d"
             ours = getattr(adj, name)
-            # Of these PyTorch refuses most, which differ from version to version.
+            # PyTorch refuses most of these; which ones differs from version to version.
             values = [True, torch.tensor(True), 1.0, (True,), [True], (True, 1), (1.0, 1.0), [1.0], None, (1, 1.0)]
             good = [1] + ([] if what == "groups" else [(1,), [1, 1], (1, True), torch.Size([1, 1])])
             with contextlib.suppress(ImportError):
@@ -69,7 +69,7 @@ class ArgumentTest(unittest.TestCase):
 
                 values.append(numpy.bool_(True))
                 good += [numpy.int64(1)] + ([] if what == "groups" else [(numpy.int32(1), 1)])
-            for value in good + values * 2 + good:  # what was right and is kept is not to be found by what is wrong
+            for value in good + values * 2 + good:  # a kept valid problem must not be found by invalid arguments
                 others = {} if what != "output_padding" else two
                 case = {**others, what: value}
                 with self.subTest(name=name, what=what, value=value):

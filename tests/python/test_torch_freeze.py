@@ -24,7 +24,7 @@ CHANGED = "weights must not change while their model is frozen"
 
 
 def network(device="cpu", dtype=torch.float32):
-    """Of every way in which a filter is packed, and fused with what stands behind it."""
+    """A network with every way in which a filter is packed, and fused with the layers after it."""
     torch.manual_seed(1)
     model = nn.Sequential(
         nn.Conv2d(3, 64, 4, stride=2, padding=1), nn.ReLU(),
@@ -98,10 +98,10 @@ class FreezeTest(unittest.TestCase):
                     self.assertEqual(frozen.kept_bytes(), kept)
                     frozen.unfreeze()
                     self.assertEqual(frozen.kept_bytes(), 0)
-                    frozen.unfreeze()  # once more, which does nothing
+                    frozen.unfreeze()  # repeated, which does nothing
 
     def test_what_pytorch_does_not_see_is_not_seen(self):
-        """Nothing else could tell that a filter is not packed in every call."""
+        """Nothing else could show that a filter is not packed in every call."""
         for device in DEVICES:
             with self.subTest(device=device):
                 model, x = network(device), input_of(device=device)

@@ -1,4 +1,4 @@
-"""adjoint.torch.fuse: values and gradients beside the model's own, what runs apart, and what it leaves.
+"""adjoint.torch.fuse: values and gradients compared with the model's own, separate layers, and unfused ones.
 
 Needs PyTorch, and the shared library in ADJOINT_LIBRARY.
 """
@@ -51,7 +51,7 @@ def fused(model):
 
 
 def calls_of(function):
-    """-> what it gives, and the library's functions that it called."""
+    """-> its result, and the library's functions that it called."""
     with computed() as calls:
         result = function()
     return result, calls
@@ -175,7 +175,7 @@ class FuseTest(unittest.TestCase):
             copied = pickle.loads(pickle.dumps(mine))
             self.assertNotIn("_folds", vars(copied))
             self.assertTrue(torch.equal(copied(x), before))
-            # What is assigned twice may come to lie where the first one lay.
+            # A tensor assigned later may get the address of the first one.
             for _ in range(20):
                 for changed, factor in itertools.product((mine, model), (2.0, 0.4)):
                     changed[0].weight.data = changed[0].weight * factor

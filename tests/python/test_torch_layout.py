@@ -170,7 +170,7 @@ class LayoutTest(unittest.TestCase):
             self.assertEqual([g.stride() for g in gradients], [x.stride(), w.stride()])
 
     def test_what_channels_last_copies(self):
-        # Operands and results that lie both ways are read and written where they are; others once.
+        # Operands and results that have both layouts are read and written in place; others are copied once.
         last = torch.channels_last
         for shape, w, wanted in (
             ((2, 3, 6, 5), (4, 3, 3, 3), (2, 5)),  # input and result; the gradient, the input again, and its gradient

@@ -1,4 +1,4 @@
-"""adjoint.torch.replace and restore: what they keep, what they leave and why.
+"""adjoint.torch.replace and restore: kept properties, and modules that are left, with the reasons.
 
 Needs PyTorch, and the shared library in ADJOINT_LIBRARY.
 """

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 import adjoint.torch as adj
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
-# A transposed convolution whose output_padding is not below its stride has positions that no convolution gives back.
+# A transposed convolution whose output_padding is not below its stride has positions that no convolution returns.
 CASES = [dict(stride=2, padding=1, dilation=2, groups=2), dict(), dict(stride=3, padding=2), dict(dilation=2, padding=1)]
 
 
@@ -52,7 +52,7 @@ def model():
 
 
 def both():
-    """A model in PyTorch, and the same replaced."""
+    """A model in PyTorch, and its replaced copy."""
     theirs, ours = model(), model()
     adj.replace(ours)
     return theirs, ours

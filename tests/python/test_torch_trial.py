@@ -1,4 +1,4 @@
-"""adjoint.torch.replace with only_where_faster: what is timed, what is kept, and what fails.
+"""adjoint.torch.replace with only_where_faster: the timed calls, the kept module, and failures.
 
 Needs PyTorch, and the shared library in ADJOINT_LIBRARY.
 """
@@ -40,7 +40,7 @@ class Turned(nn.Conv1d):
 
 class TrialTest(unittest.TestCase):
     def run_trial(self, adjoint, pytorch, call=lambda module: module(input_of(module)), kind="Conv1d"):
-        """A model of one layer after a call whose two ways took so many milliseconds, and the report."""
+        """A model of one layer after a call whose two ways took the given milliseconds, and the report."""
         module = layer(kind)
         report = adj.replace(module, only_where_faster=True)
         measured = trial.Trial((2, 4, 9), True, adjoint, pytorch)

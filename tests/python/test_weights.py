@@ -1,4 +1,4 @@
-"""docs/weights.md, followed: its blocks are parts of this file and of those beside it."""
+"""Follows docs/weights.md: its blocks are parts of this file and of those beside it."""
 
 import os
 import pathlib

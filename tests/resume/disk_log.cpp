@@ -42,7 +42,7 @@ std::string path_of(int descriptor) {
   return {target, static_cast<std::size_t>(std::max<ssize_t>(length, 0))};
 }
 
-// f(log, path within the folder) where something below the watched folder is meant.
+// Calls f(log, path within the folder) if the path lies below the watched folder.
 template <class F>
 void record(int folder, const char* name, const F& f) {
   Log& log = the_log();
@@ -52,7 +52,7 @@ void record(int folder, const char* name, const F& f) {
   if (path.starts_with(log.folder + "/")) f(log, path.substr(log.folder.size() + 1));
 }
 
-// f(log, number) where a descriptor's file is one that was created below the watched folder.
+// Calls f(log, number) if a descriptor's file was created below the watched folder.
 template <class F>
 void record_file(int descriptor, const F& f) {
   Log& log = the_log();
@@ -95,7 +95,7 @@ std::string parent_of(const std::string& path) { return fs::path(path).parent_pa
 
 bool changes_names(DiskEvent::Kind kind) { return kind <= DiskEvent::kUnlink; }
 
-// What an unflushed file may hold: `flushed` bytes are as they were written, the rest may be anything.
+// The possible contents of an unflushed file: `flushed` bytes as written, the rest anything.
 std::vector<std::string> contents(const std::string& bytes, std::size_t flushed) {
   if (flushed == bytes.size()) return {bytes};
   const std::size_t middle = flushed + (bytes.size() - flushed) / 2;
@@ -108,8 +108,8 @@ std::vector<std::string> contents(const std::string& bytes, std::size_t flushed)
           early};
 }
 
-// The names on the disk, where of the changes that were not flushed those in `lasting` are, and the files that may be
-// half written.
+// The names on the disk if, of the unflushed changes, those in `lasting` are there; and the files that may be half
+// written.
 DiskState state_with(const DiskEvents& events, std::size_t end, const std::set<std::size_t>& lost,
                      const std::map<int, std::string>& content) {
   std::map<std::string, int> names;

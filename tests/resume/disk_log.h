@@ -1,5 +1,5 @@
-// What a program does to the disk, and every state that a power cut may leave of it. This program's own write, fsync,
-// openat, mkdir, renameat, unlink, unlinkat and remove stand before libc's, for the library too.
+// A program's changes to the disk, and every state that a power cut may leave of it. This program's own write, fsync,
+// openat, mkdir, renameat, unlink, unlinkat and remove replace libc's, for the library too.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct DiskEvent {
 };
 using DiskEvents = std::vector<DiskEvent>;
 
-/// Records what happens in and below `folder`, which is there, while it lives. One at a time.
+/// Records the events in and below `folder`, which must exist, while it lives. One at a time.
 class DiskLog {
  public:
   explicit DiskLog(const std::filesystem::path& folder);
@@ -31,7 +31,7 @@ class DiskLog {
   DiskLog(const DiskLog&) = delete;
   DiskLog& operator=(const DiskLog&) = delete;
 
-  /// What has happened before this point is promised to last.
+  /// Promises that everything before this point lasts.
   void mark(std::int64_t value);
   DiskEvents events() const;
 };
@@ -47,9 +47,9 @@ struct DiskState {
 };
 
 /// Calls f(state, promised) for every state that a power cut during the events may leave, each once for each of the
-/// marks that may precede it; `promised` is the last mark, -1 where there is none. Names that were made, changed or
-/// removed since their folder was flushed are so on the disk or not, any of them without the others; what was written
-/// to a file since it was flushed is there, is not there, ends anywhere, or is zeros, in whole or in part.
+/// marks that may precede it; `promised` is the last mark, or -1. Each change of names (made, changed or removed) since
+/// their folder was flushed is on the disk or not, independently of the others; data written to a file since it was
+/// flushed are there, are not there, end anywhere, or are zeros, in whole or in part.
 void each_state_after_a_power_cut(const DiskEvents& events,
                                   const std::function<void(const DiskState& state, std::int64_t promised)>& f);
 

@@ -74,7 +74,7 @@ class Kill : public ::testing::Test {
     ASSERT_GT(kills, 0) << "ADJOINT_KILLS must be a number of kills";
     const auto started = Clock::now();
     const pid_t undisturbed = start(folder_ / "whole", 2, false, where);
-    // To load the libraries may take longer than to train: the training has begun where its folder is there.
+    // Loading the libraries may take longer than training: the training has begun once its folder is there.
     while (!fs::exists(folder_ / "whole") && Clock::now() - started < Seconds(60)) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -135,7 +135,7 @@ TEST_F(Kill, ChangesNoBitOfGraphsCuda) {
   expect_the_same_bits("graph");
 }
 
-// The training ends with the error of the save at step 102; called again where there is room, it goes on from step 99.
+// The training ends with the error of the save at step 102; called again when there is room, it resumes from step 99.
 TEST_F(Kill, AFullDiskChangesNoBit) {
   ASSERT_EQ(status_of(start(folder_ / "whole", 2, false, "cpu")), 0);
   const auto expected = read_file("test", folder_ / "whole" / "final.safetensors");

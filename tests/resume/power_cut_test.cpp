@@ -37,7 +37,7 @@ class PowerCut : public ::testing::Test {
     Tensor tensor = Tensor::zeros({5});
     checkpoint.add("step", step);
     checkpoint.add("tensor", tensor);
-    std::int64_t order = 0;  // what is kept under the same name is told apart by it
+    std::int64_t order = 0;  // distinguishes states kept under the same name
     checkpoint.add("order", order);
     for (const std::int64_t at : {10, 20, 30, 30, 20, 40}) {
       step = at;
@@ -97,7 +97,7 @@ class PowerCut : public ::testing::Test {
   fs::path folder_;
 };
 
-// Those up to a mark, without one kind. What is never flushed makes many states, so there must not be many of them.
+// The events up to a mark, without one kind. Unflushed events make many states, so there must not be many of them.
 DiskEvents without(DiskEvent::Kind kind, DiskEvents events, std::int64_t last_mark) {
   const auto last =
       std::find_if(events.begin(), events.end(), [&](const DiskEvent& event) { return event.mark == last_mark; });
@@ -132,8 +132,8 @@ TEST_F(PowerCut, LosesNothingThatWasSaved) {
   }
 }
 
-// The trial finds what it is there to find: on a disk that does not flush, steps are lost, and files are damaged. What
-// is loaded is still what was saved together.
+// The trial detects such faults: on a disk that does not flush, steps are lost, and files are damaged. Loaded values
+// are still ones that were saved together.
 TEST_F(PowerCut, OnADiskThatDoesNotFlushIsFound) {
   const Outcome files = outcome_of(without(DiskEvent::kFlush, training({.keep_last = 2}), 2));
   EXPECT_GT(files.lost, 0);

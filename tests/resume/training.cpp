@@ -1,6 +1,6 @@
-// A small training that goes on where it was killed: resume_training FOLDER STEPS WORKERS BACKGROUND WHERE [FULL_AT].
-// WHERE: cpu, cuda, or graph, a GPU with GraphedStep. Everything that it has learnt, and each loss, stands in
-// FOLDER/final.safetensors when it is done. From step FULL_AT on the disk is full.
+// A small training that resumes where it was killed: resume_training FOLDER STEPS WORKERS BACKGROUND WHERE [FULL_AT].
+// WHERE: cpu, cuda, or graph, a GPU with GraphedStep. When it is done, FOLDER/final.safetensors holds everything that
+// it has learnt, and each loss. From step FULL_AT on the disk is full.
 #include <adjoint/adjoint.h>
 #include <adjoint/tests/support/full_disk.h>
 
@@ -53,7 +53,7 @@ void train(const Settings& settings) {
   optim::AdamW adam(optim::group_by<optim::AdamWOptions>(net.named_parameters(), {{"*.bias", slow}}), {.lr = 0.01});
   optim::CosineAnnealingLR schedule(adam, {.T_max = steps, .warmup = {.steps = 5}});
   optim::EMA ema(net, {.decay = 0.9, .warmup = true});
-  optim::GradScaler scaler({.growth_interval = 9});  // so that it often grows too large and leaves out a step
+  optim::GradScaler scaler({.growth_interval = 9});  // so that it often grows too large and skips a step
   const Noise noise;
   data::DataLoader loader(noise, {.batch_size = 3, .shuffle = true, .workers = workers, .seed = 7, .device = device});
   std::vector<double> losses;

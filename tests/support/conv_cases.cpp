@@ -106,7 +106,7 @@ void add_sweep_2d(std::vector<ConvCase>& cases) {
   }
 }
 
-// Shapes with a reason each: what networks use, and what breaks index arithmetic.
+// Shapes with a reason each: used by networks, or likely to break index arithmetic.
 void add_named(std::vector<ConvCase>& cases) {
   // clang-format off
   const std::vector<ConvCase> named = {

@@ -32,7 +32,7 @@ ConvGeometry geometry(const ConvCase& c);
 /// Products in S, counting taps that fall outside the image.
 std::int64_t multiply_adds(const ConvCase& c);
 
-/// At least 200 cases, each with a name of its own; the same on every machine.
+/// At least 200 cases, each with its own name; the same on every machine.
 const std::vector<ConvCase>& conv_cases();
 /// Those small enough for Jacobians.
 const std::vector<ConvCase>& small_conv_cases();

@@ -13,7 +13,7 @@ namespace adjoint::testing {
 using bench::kHopper;
 using bench::unplaced_problem;
 
-/// What the driver says of an A100.
+/// The driver's properties of an A100.
 inline constexpr cuda::Gpu kAmpere{.architecture = 80,
                                    .runs_wgmma = false,
                                    .smem_bytes = 167936,

@@ -38,28 +38,28 @@ ConvOperands integer_operands(cuda::ConvRole role, const ConvGeometry& g, DType 
 /// The same with reals in [-1, 1).
 ConvOperands real_operands(cuda::ConvRole role, const ConvGeometry& g, DType dtype, std::uint64_t seed);
 
-/// `tensor` on the GPU, `offset` elements into an allocation; undefined where it is.
+/// `tensor` on the GPU, `offset` elements into an allocation; undefined if it is.
 Tensor displaced(const Tensor& tensor, std::int64_t offset);
 
 /// The call without its result.
 cuda::ConvProblem conv_problem(cuda::ConvRole role, const ConvGeometry& g, const ConvMode& mode,
                                const ConvOperands& operands, const cuda::Machine& machine = {});
 
-/// What `kernel` makes of the problem: a flat tensor. None runs for an empty one, as for operators.
+/// The result of `kernel` for the problem: a flat tensor. No kernel runs for an empty one, as for operators.
 Tensor run_kernel(const cuda::ConvKernel& kernel, cuda::ConvProblem problem);
 
 inline constexpr std::int64_t kGuard = 64;  // elements on either side of a result
 
-/// What runs a problem: a kernel's function, or what calls one in a plan of the test's own.
+/// A function that runs a problem: a kernel's, or one that calls a kernel with the test's own plan.
 using RunConv = std::function<void(const cuda::ConvProblem&)>;
 /// Runs into memory that holds NaN, `offset` elements past a multiple of 256 bytes. The result, on the
 /// device, has kGuard elements before and after it.
 Tensor run_guarded(const RunConv& run, cuda::ConvProblem problem, std::int64_t offset);
 Tensor run_guarded(const cuda::ConvKernel& kernel, const cuda::ConvProblem& problem, std::int64_t offset);
-/// boxes_conv_weight in that tile, which a planner would choose for large problems alone; null where the tile, or the
-/// kernel, does not take the problem.
+/// boxes_conv_weight with that tile, which a planner would choose only for large problems; null if the tile, or the
+/// kernel, does not support the problem.
 RunConv boxes_in_tile(const cuda::ConvProblem& problem, cuda::WeightTile tile);
-/// Fails unless two such results are equal, what is around them included.
+/// Fails unless two such results are equal, including their surroundings.
 void expect_same_guarded(const std::string& what, const Tensor& actual, const Tensor& expected);
 
 /// Compute capability, 90 for 9.0.

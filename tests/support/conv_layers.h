@@ -15,7 +15,7 @@ const std::vector<ConvCase>& conv_tile_cases();
 const std::vector<ConvCase>& conv_large_tile_cases();
 /// All of them.
 std::vector<ConvCase> conv_variant_cases();
-/// Cases whose sums are cut into slices where there are many multiprocessors.
+/// Cases whose sums are cut into slices if there are many multiprocessors.
 const std::vector<ConvCase>& conv_sliced_cases();
 
 }  // namespace adjoint::testing

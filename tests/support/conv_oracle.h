@@ -15,7 +15,7 @@ namespace adjoint::testing::oracle {
 
 using Values = std::span<const double>;
 
-/// Whole results. An empty bias is none.
+/// Whole results. No bias if it is empty.
 std::vector<double> conv(const ConvGeometry& g, Values image, Values filter, Values bias = {});
 std::vector<double> conv_transpose(const ConvGeometry& g, Values feature, Values filter, Values bias = {});
 std::vector<double> conv_weight(const ConvGeometry& g, Values image, Values feature);

@@ -20,7 +20,7 @@ struct ConvProblem {
   Tensor feature_bias_tensor(const TensorOptions& options) const;
 };
 
-/// Integers up to 3 in magnitude, or 1 where sums of 3s could leave float32's 24 bits.
+/// Integers up to 3 in magnitude, or 1 if sums of 3s could leave float32's 24 bits.
 ConvProblem integer_problem(const ConvGeometry& geometry);
 /// Reals in [-1, 1).
 ConvProblem real_problem(const ConvGeometry& geometry);
@@ -31,7 +31,7 @@ Tensor call_conv_transpose(const ConvCase& c, const Tensor& input, const Tensor&
 Tensor call_conv_transpose_to_size(const ConvCase& c, const Tensor& input, const Tensor& weight, const Tensor& bias);
 /// The front end that computes conv with `c`'s geometry: conv1d or conv2d, from the image.
 Tensor call_conv(const ConvCase& c, const Tensor& input, const Tensor& weight, const Tensor& bias);
-/// Where output_padding reaches stride, conv on the same image makes more features than the geometry has.
+/// If output_padding reaches stride, conv on the same image makes more features than the geometry has.
 bool conv_inverts(const ConvCase& c);
 
 }  // namespace adjoint::testing

@@ -1,4 +1,4 @@
-// Calls of the convolutions that must be refused: what the tests of them share.
+// Calls of the convolutions that must be refused, shared by their tests.
 #pragma once
 
 #include <adjoint/core/error.h>

@@ -18,10 +18,11 @@ struct TrioValues {
 /// conv and conv_transpose with the problem's biases.
 TrioTensors run_trio(const ConvProblem& problem, const TensorOptions& options);
 #ifdef ADJOINT_WITH_CUDA
-/// Likewise by the kernel of each role whose name begins so; flat. Fails where there is none that takes its problem.
+/// The same by the kernel of each role whose name begins with `kernel`; flat. Fails if none of them supports its
+/// problem.
 TrioTensors run_trio_on(const char* kernel, const ConvProblem& problem, DType dtype);
 #endif
-/// What the oracle makes of the same.
+/// The oracle's results for the same problem.
 TrioValues oracle_trio(const ConvProblem& problem);
 TrioValues values_of(const TrioTensors& tensors);
 

@@ -28,7 +28,7 @@ const std::vector<ElementwiseCase>& elementwise_cases();
 std::vector<DType> dtypes(Takes takes);
 /// Operand number `which`, of `count` values in the case's range that every dtype in `dtype`'s class holds exactly.
 std::vector<double> operand_values(const ElementwiseCase& c, DType dtype, std::int64_t count, int which);
-/// What a rounding function may be off by, relative to 1 + |value|.
+/// A rounding function's tolerance, relative to 1 + |value|.
 double tolerance(DType dtype);
 
 std::ostream& operator<<(std::ostream& out, const ElementwiseCase& c);

@@ -29,8 +29,8 @@ void* allocate(std::size_t size, std::size_t alignment) {
 
 }  // namespace
 
-// Every form, for those that were left to a sanitizer would not fit these. Who asks with std::nothrow copes with none:
-// such requests do not count.
+// All forms, because any left to a sanitizer would not match these. Callers with std::nothrow can handle failure: such
+// requests do not count.
 void* operator new(std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
 void* operator new[](std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
 void* operator new(std::size_t size, std::align_val_t alignment) {

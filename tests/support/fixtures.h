@@ -1,4 +1,4 @@
-// Where committed test data lies.
+// The folder of committed test data.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Random calls of the public interface, most of them invalid: each returns, or throws an Error that names what was
-// called. Tables of calls stand beside the tests of each module.
+// Random calls of the public interface, most of them invalid: each returns, or throws an Error that names the function
+// called. Each module's tests have their own table of calls.
 #pragma once
 
 #include <adjoint/core/tensor.h>
@@ -12,8 +12,8 @@
 
 namespace adjoint::testing {
 
-/// Draws arguments: mostly small and plausible, often not of a kind that fits, now and then an extreme. Sizes are small
-/// or far beyond any machine's memory, so that no call takes long.
+/// Draws arguments: mostly small and plausible, often of a wrong kind, now and then an extreme. Sizes are small or far
+/// beyond any machine's memory, so that no call takes long.
 class Arguments {
  public:
   explicit Arguments(std::uint64_t seed);
@@ -46,7 +46,7 @@ struct Call {
   std::function<void(Arguments&)> run;
 };
 
-/// Makes `count` calls of random rows of the table. Fails for what is thrown but is no Error, for an Error that begins
+/// Makes `count` calls of random rows of the table. Fails for exceptions other than Error, for an Error that begins
 /// with another name, and for a row whose calls never throw.
 void expect_errors_that_name_the_call(const std::vector<Call>& table, int count, std::uint64_t seed);
 

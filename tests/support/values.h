@@ -23,7 +23,7 @@ Tensor non_contiguous(const std::vector<double>& values, const Shape& shape, con
 void expect_values(const std::string& what, const Tensor& actual, const std::vector<double>& expected);
 /// Fails unless both tensors have the same shape, dtype and bits.
 void expect_same_bits(const std::string& what, const Tensor& actual, const Tensor& expected);
-/// Fails where |actual - expected| > tolerance * (1 + |expected|).
+/// Fails if |actual - expected| > tolerance * (1 + |expected|).
 void expect_near(const std::string& what, const Tensor& actual, const std::vector<double>& expected, double tolerance);
 
 }  // namespace adjoint::testing

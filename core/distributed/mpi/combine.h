@@ -1,4 +1,4 @@
-// Sums of several ranks' elements on the CPU, in the order of ranks: ((x0 + x1) + x2) + ... Float16 and bfloat16 are
+// Combines several ranks' elements on the CPU, in the order of ranks: ((x0 + x1) + x2) + ... Float16 and bfloat16 are
 // combined in float32 and rounded once; every other dtype in itself. Internal.
 #pragma once
 

@@ -1,9 +1,9 @@
-// The engine over MPI. MPI starts the processes, finds them, and moves bytes between CPUs; sums are made here, so that
-// their order is known: each rank gets its slice of everybody's elements, adds them in the order of ranks (combine.h),
-// and everybody gathers the slices. Each rank moves 2 (n - 1) / n of the elements, as little as any way does.
+// The engine over MPI. MPI starts the processes, connects them, and moves bytes between CPUs. The sums are computed
+// here, so that their order is known: each rank gets its slice of every rank's elements, adds them in the order of
+// ranks (combine.h), and all ranks gather the slices. Each rank moves 2 (n - 1) / n of the elements, the minimum.
 //
-// Whatever waits, polls, and gives up after the timeout; MPI's own start and end, which block, are watched. After an
-// error the engine is of no further use, and what MPI may still write to stays allocated.
+// Waits poll, and give up after the timeout; MPI's own start and end, which block, are watched. After an error the
+// engine is unusable, and memory that MPI may still write to stays allocated.
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/distributed/mpi/combine.h>
@@ -24,7 +24,7 @@
 namespace adjoint::distributed {
 namespace {
 
-// Elements that travel at a time: what bounds the memory that a sum takes, and MPI's counts, which are ints.
+// Elements that travel at a time: it bounds the memory of a sum, and MPI's counts, which are ints.
 constexpr std::int64_t kPiece = std::int64_t{1} << 22;
 
 MPI_Datatype mpi_type(DType dtype) {
@@ -40,7 +40,7 @@ char* bytes_at(const Tensor& tensor, std::int64_t element) {
   return static_cast<char*>(const_cast<void*>(tensor.raw_data())) + element * element_size(tensor.dtype());
 }
 
-// Soon, as peers mostly come at once; then a little later, for they may share this core.
+// Polls soon at first, because peers usually arrive together, and less often later, because they may share this core.
 void pause(int turn) {
   if (turn < 2000) {
     std::this_thread::yield();
@@ -49,8 +49,8 @@ void pause(int turn) {
   }
 }
 
-// Ends the process where it lives longer than the timeout: around calls of MPI's that wait for every rank, and that
-// nothing else can end.
+// Ends the process if it lives longer than the timeout: around MPI calls that wait for every rank and that nothing else
+// can end.
 class Watch {
  public:
   Watch(const char* call, std::chrono::milliseconds timeout)
@@ -79,7 +79,7 @@ class Watch {
   std::mutex mutex_;
   std::condition_variable end_;
   bool ended_ = false;
-  std::thread thread_;  // reads what stands above
+  std::thread thread_;  // reads the members above
 };
 
 class MpiEngine final : public Engine {
@@ -101,7 +101,7 @@ class MpiEngine final : public Engine {
   ~MpiEngine() override {
     std::fflush(nullptr);  // a launcher that ends its ranks may kill one that still waits for it in MPI_Finalize
     if (failed_.empty()) {
-      if (gpu_ != nullptr) gpu_->finish();  // the last collectives may be wrong, and tell more than the end does
+      if (gpu_ != nullptr) gpu_->finish();  // the last collectives may be wrong, and explain more than the end does
       try {
         agree({.kind = Kind::kFinalize}, {});
       } catch (const Error& error) {
@@ -109,7 +109,7 @@ class MpiEngine final : public Engine {
         std::_Exit(EXIT_FAILURE);
       }
     }
-    if (!failed_.empty()) {  // NCCL's and MPI's ends would wait for ranks that do not come
+    if (!failed_.empty()) {  // NCCL's and MPI's shutdown would wait for missing ranks
       static_cast<void>(gpu_.release());
       return;
     }
@@ -172,10 +172,10 @@ class MpiEngine final : public Engine {
       failed_ = reason;
       const Header header(++number_, {.kind = Kind::kFailure, .caller = reason}, {});
       Exchange exchange(headers_, rank_, size_, header);
-      // What the others send must be taken, or theirs would not go; their own errors follow.
+      // The others' messages must be received, or their sends would not complete; their own errors follow.
       const auto end = Clock::now() + std::min<std::chrono::milliseconds>(timeout_, std::chrono::seconds(2));
       for (int turn = 0; !exchange.poll() && Clock::now() < end; ++turn) pause(turn);
-    } catch (...) {  // it is gone as far as it went
+    } catch (...) {  // sent as far as possible
     }
   }
 
@@ -198,7 +198,7 @@ class MpiEngine final : public Engine {
                   name_of(call.kind), rank_, failed_);
   }
 
-  // Of a call on GPUs. Ranks agree on a captured one when it is captured, and then on each replay of its graph.
+  // For a call on GPUs. Ranks agree on a captured call at its capture, and then on each replay of its graph.
   Header next_header(const Call& call, const Tensor& tensor) {
     check_open(call);
     const Header header(++number_, call, tensor);
@@ -215,7 +215,7 @@ class MpiEngine final : public Engine {
     return header;
   }
 
-  // Until every rank has said that it does the same.
+  // Waits until every rank has announced the same call.
   void agree(const Call& call, const Tensor& tensor) {
     Exchange exchange(headers_, rank_, size_, Header(++number_, call, tensor));
     const auto end = Clock::now() + timeout_;
@@ -231,7 +231,7 @@ class MpiEngine final : public Engine {
     }
   }
 
-  // Until MPI has moved what `request` stands for. `held` stays allocated where that never happens.
+  // Waits until MPI has completed `request`. `held` stays allocated if that never happens.
   void wait(const Call& call, MPI_Request request, const std::vector<Tensor>& held) {
     const auto end = Clock::now() + timeout_;
     for (int turn = 0;; ++turn) {
@@ -247,7 +247,7 @@ class MpiEngine final : public Engine {
     for (const Tensor& tensor : held) new Tensor(tensor);
     std::string message = fmt::format("{}: the elements must arrive within {} ms; rank {} waits in call {}",
                                       name_of(call.kind), timeout_.count(), rank_, number_);
-    // Ranks that live have come this far too, and say so; the others are those that are missing.
+    // Live ranks have reached this point too, and say so; the others are missing.
     Exchange exchange(headers_, rank_, size_, Header(++number_, {.kind = Kind::kFailure, .caller = message}, {}));
     const auto last = Clock::now() + std::chrono::seconds(2);
     for (int turn = 0; !exchange.poll() && Clock::now() < last; ++turn) pause(turn);
@@ -358,12 +358,12 @@ class MpiEngine final : public Engine {
   MPI_Comm comm_ = MPI_COMM_NULL, headers_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   std::uint64_t number_ = 0;    // of calls so far
-  std::uint64_t captured_ = 0;  // the graph that was captured last
-  std::string failed_;          // why nothing can follow
+  std::uint64_t captured_ = 0;  // the latest captured graph
+  std::string failed_;          // the reason why no call can follow
   std::unique_ptr<GpuEngine> gpu_;
 };
 
-// mpirun, and srun with PMIx or PMI2, say so; MPI_Init of a program that nobody launched would start helpers.
+// mpirun, and srun with PMIx or PMI2, set them; MPI_Init of a program without a launcher would start helpers.
 bool was_launched() {
   const char* const names[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"};
   return std::any_of(std::begin(names), std::end(names), [](const char* name) { return std::getenv(name) != nullptr; });
@@ -388,7 +388,7 @@ void detail::start(const InitOptions& options) {
     }
     made = std::make_unique<MpiEngine>(timeout, running == 0);
   }
-  if (made->world_size() == 1) {  // as one that was started alone: nothing to carry
+  if (made->world_size() == 1) {  // like a program started alone: there is nothing to carry
     made.reset();
     return install_engine(nullptr);
   }

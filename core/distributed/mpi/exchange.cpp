@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kHeaderTag = 1;
 
-// Bytes on the wire: padding is zero, for headers begin as zeros and are copied whole.
+// Bytes on the wire: padding is zero, because headers are zeroed first and copied whole.
 static_assert(std::is_trivially_copyable_v<Header>);
 
 }  // namespace
@@ -74,7 +74,7 @@ Exchange::Exchange(MPI_Comm comm, int rank, int size, const Header& mine)
   }
 }
 
-// The request's place says who the other rank is.
+// The request's place identifies the other rank.
 void Exchange::check(int status, std::size_t request) const {
   if (status == MPI_SUCCESS) return;
   const auto count = static_cast<std::size_t>(size_);
@@ -118,7 +118,7 @@ std::string Exchange::missing() const {
   std::string ranks;
   int count = 0;
   for (int r = 0; r < size_; ++r) {
-    // A rank that was killed after it had sent its header never takes this one's.
+    // A rank that was killed after it had sent its header never receives this one's.
     const bool has_come = buffers_->requests[static_cast<std::size_t>(r)] == MPI_REQUEST_NULL;
     const bool has_gone = buffers_->requests[static_cast<std::size_t>(size_ + r)] == MPI_REQUEST_NULL;
     if (has_come && has_gone) continue;

@@ -1,5 +1,5 @@
-// Before every collective each rank tells every other what it is about to do: a few hundred bytes, sent straight from
-// rank to rank, so that whoever does not come, or comes for something else, is known by name. Internal.
+// Before every collective each rank tells every other what it is about to do: a few hundred bytes, sent directly
+// between ranks, so that a rank that does not come, or comes for something else, can be named. Internal.
 #pragma once
 
 #include <adjoint/core/distributed/engine.h>
@@ -18,17 +18,17 @@ namespace adjoint::distributed {
 
 using Clock = std::chrono::steady_clock;
 
-/// MPI is called by one thread at a time.
+/// One thread at a time calls MPI.
 std::mutex& mpi_mutex();
 /// Throws Error, naming `call`, unless `status` is MPI_SUCCESS.
 void check_mpi(int status, const char* call);
 
-/// What a rank is about to do; the same bytes on every rank, or an error.
+/// A rank's next operation; the same bytes on every rank, or an error.
 struct Header {
   std::uint64_t number = 0;  // of the call, from 1
   std::int32_t kind = 0, op = 0, root = 0, dtype = 0, device = 0, axes = 0;
   std::array<std::int64_t, kMaxRank> extents = {};
-  std::array<char, 256> text = {};  // the caller; of a failure the reason
+  std::array<char, 256> text = {};  // the caller, or the reason of a failure
 
   Header() = default;
   Header(std::uint64_t number_, const Call& call, const Tensor& tensor);
@@ -38,7 +38,7 @@ struct Header {
 /// "all_reduce of float32 (3, 4), kSum, call 17".
 std::string describe(const Header& header);
 
-/// This rank's header on its way to all others, and theirs on their way here. What has not come when it ends stays
+/// Sends this rank's header to all others, and receives theirs. Messages that have not arrived when it ends stay
 /// allocated for MPI.
 class Exchange {
  public:
@@ -47,11 +47,11 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Everything has come, and gone.
+  /// Returns true if all headers have arrived, and were sent.
   bool poll();
-  /// What is wrong with what has come so far; empty: nothing.
+  /// Describes the first mismatch among the headers that have arrived; empty: no mismatch.
   std::string mismatch() const;
-  /// Ranks whose header has not come, or that have not taken this one's: "rank 1", "ranks 2, 5".
+  /// Ranks whose header has not arrived, or that have not received this one's: "rank 1", "ranks 2, 5".
   std::string missing() const;
   const Header& mine() const { return buffers_->mine; }
 
@@ -59,7 +59,7 @@ class Exchange {
   struct Buffers {
     Header mine;
     std::vector<Header> theirs;         // (size)
-    std::vector<MPI_Request> requests;  // (2 * size): receptions, then sends; null where there is none
+    std::vector<MPI_Request> requests;  // (2 * size): receives, then sends; null if there is none
   };
   void check(int status, std::size_t request) const;
 

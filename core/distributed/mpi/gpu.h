@@ -1,4 +1,4 @@
-// What carries tensors between GPUs; NCCL, where this was built with it. Internal.
+// Carries tensors between GPUs, by NCCL if the build has it. Internal.
 #pragma once
 
 #include <adjoint/core/distributed/mpi/exchange.h>
@@ -11,16 +11,16 @@ namespace adjoint::distributed {
 class GpuEngine {
  public:
   virtual ~GpuEngine() = default;
-  /// In the order of the current stream; whether every rank came for the same is found out while it runs.
+  /// In the order of the current stream; checks while it runs that every rank came for the same call.
   virtual void run(const Call& call, const Header& header, const Tensor& in, Tensor& out) = 0;
   virtual void run_together(const Header& header, std::span<Part> parts, bool beside) = 0;
   virtual void join() = 0;
   virtual void prepare(int max_ctas) = 0;
-  /// Of the graph that the current stream is being captured into; 0 where it is not.
+  /// The id of the graph that the current stream is being captured into; 0 if it is not.
   virtual std::uint64_t capture_id() const = 0;
-  /// A graph with collectives is about to be replayed on the current stream.
+  /// Announces the replay of a graph with collectives on the current stream.
   virtual void replay(const Header& header) = 0;
-  /// Returns when no collective is under way; where one cannot end, the process does, and says why.
+  /// Returns when no collective is running; if one cannot end, it ends the process and reports why.
   virtual void finish() = 0;
 };
 

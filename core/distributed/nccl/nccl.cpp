@@ -1,8 +1,8 @@
-// The engine between GPUs. A collective is given to NCCL at once, in the order of the current stream, and nothing waits
-// for the other ranks: the headers that say what each rank does travel beside it, and a thread looks whether they
-// agree, whether the GPU gets done, and what NCCL says. Where something is wrong, a rank may be inside a wait for its
-// GPU that no exception can end, and what the GPU has written is worth nothing; so the thread tells what happened and
-// ends the process. Collectives in a CUDA graph are agreed upon when it is captured, and each replay of it as a whole.
+// The engine between GPUs. A collective is submitted to NCCL at once, in the order of the current stream, without
+// waiting for the other ranks. The headers that say what each rank does travel in parallel, and a thread checks that
+// they agree, that the GPU makes progress, and NCCL's status. If something is wrong, a rank may be waiting for its GPU,
+// which no exception can end, and the GPU's results are worthless; so the thread reports the problem and ends the
+// process. Ranks agree on the collectives in a CUDA graph at its capture, and on each replay as a whole.
 #include <adjoint/core/check.h>
 #include <adjoint/core/cuda/multiprocessors.h>
 #include <adjoint/core/cuda/runtime.h>
@@ -55,9 +55,10 @@ class NcclEngine final : public GpuEngine {
     check_runtime(cudaSetDevice(how.device), "cudaSetDevice");
     check_runtime(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, how.device),
                   "cudaDeviceGetAttribute");
-    // In-switch sums have an order that nobody states.
+    // Sums in switches have an undocumented order.
     setenv("NCCL_NVLS_ENABLE", "0", 0);
-    // Its blocks come before those of the sweep beside it, or sums would wait for the sweep's largest kernels.
+    // Its blocks take priority over those of the concurrent sweep; otherwise sums would wait for the sweep's largest
+    // kernels.
     int least = 0, greatest = 0;
     check_runtime(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
     check_runtime(cudaStreamCreateWithPriority(&beside_, cudaStreamNonBlocking, greatest), "cudaStreamCreate");
@@ -79,7 +80,7 @@ class NcclEngine final : public GpuEngine {
     std::map<int, ncclComm_t> comms;
     {
       const std::lock_guard lock(comms_mutex_);
-      comms.swap(comms_);  // the watcher must not ask about what is destroyed
+      comms.swap(comms_);  // the watcher must not query destroyed communicators
     }
     for (const auto& [max_ctas, comm] : comms) {
       const Inside inside(*this, "ncclCommDestroy");
@@ -98,7 +99,7 @@ class NcclEngine final : public GpuEngine {
          [&](ncclComm_t comm, cudaStream_t stream) { return start(call, in, out, comm, stream); });
   }
 
-  // In one kernel, as far as NCCL has room for.
+  // In one kernel, as far as NCCL allows.
   void run_together(const Header& header, std::span<Part> parts, bool beside) override {
     give(parts[0].call, header, parts[0].tensor, beside, [&](ncclComm_t comm, cudaStream_t stream) {
       ncclResult_t status = ncclGroupStart();
@@ -153,12 +154,12 @@ class NcclEngine final : public GpuEngine {
     explicit Pending(std::unique_ptr<Exchange> exchange_) : exchange(std::move(exchange_)) {}
     std::unique_ptr<Exchange> exchange;
     Clock::time_point begin = Clock::now();
-    bool given = true;                      // to the GPU
-    cudaEvent_t done = nullptr;             // none in a graph
-    std::optional<cudaStream_t> replays{};  // where a graph with it will run
+    bool given = true;                      // submitted to the GPU
+    cudaEvent_t done = nullptr;             // null in a graph
+    std::optional<cudaStream_t> replays{};  // the stream on which a graph with it will run
   };
 
-  // While it lives this thread is in a call of NCCL's that may wait for the other ranks.
+  // While it lives this thread is in an NCCL call that may wait for the other ranks.
   class Inside {
    public:
     Inside(NcclEngine& engine, const char* call) : engine_(engine) {
@@ -200,8 +201,8 @@ class NcclEngine final : public GpuEngine {
     check_runtime(cudaStreamWaitEvent(later, event, 0), "cudaStreamWaitEvent");
   }
 
-  // Gives NCCL what ask(communicator, stream) asks of it. The watcher knows of it before NCCL does, for NCCL may wait
-  // in it for ranks that never come.
+  // Submits ask(communicator, stream) to NCCL. The watcher is told before NCCL, because NCCL may wait in the call for
+  // ranks that never come.
   template <class Ask>
   void give(const Call& call, const Header& header, const Tensor& tensor, bool beside, const Ask& ask) {
     ADJOINT_CHECK(tensor.device().index == how_.device,
@@ -233,7 +234,7 @@ class NcclEngine final : public GpuEngine {
     pending->given = true;
   }
 
-  // An event behind what the stream was given. The caller holds pending_mutex_.
+  // An event after the stream's current work. The caller holds pending_mutex_.
   cudaEvent_t record(cudaStream_t stream) {
     cudaEvent_t event = nullptr;
     if (idle_.empty()) {
@@ -252,7 +253,7 @@ class NcclEngine final : public GpuEngine {
   }
 
   void watch() {
-    // Otherwise a question about an event would break a capture on another thread.
+    // Otherwise querying an event would break a capture on another thread.
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     cudaThreadExchangeStreamCaptureMode(&mode);
     try {
@@ -286,7 +287,7 @@ class NcclEngine final : public GpuEngine {
       const bool agreed = at->exchange->poll();
       const std::string mismatch = at->exchange->mismatch();
       if (!mismatch.empty()) fail("{}", mismatch);
-      // The replay was launched soon after the header was sent; what is recorded now comes behind it.
+      // The replay was launched soon after the header was sent; an event recorded now comes after it.
       if (at->replays && agreed && now - at->begin > kLook) at->done = record(*std::exchange(at->replays, {}));
       const cudaError_t status = at->done == nullptr ? cudaSuccess : cudaEventQuery(at->done);
       if (status != cudaErrorNotReady) check_runtime(status, "a collective");
@@ -311,7 +312,7 @@ class NcclEngine final : public GpuEngine {
                   how_.rank);
   }
 
-  // Ranks that tell nothing any more: those that live wait for the same collective, and give up as this one does.
+  // Ranks that no longer report: live ranks wait for the same collective, and give up as this one does.
   std::string silent() const {
     const std::string reason = fmt::format("rank {} waits for its GPU", how_.rank);
     Exchange last(how_.comm, how_.rank, how_.size, Header(0, {.kind = Kind::kFailure, .caller = reason}, {}));
@@ -327,17 +328,17 @@ class NcclEngine final : public GpuEngine {
   }
 
   GpuStart how_;
-  std::map<int, ncclComm_t> comms_;  // by the thread blocks that it may take; changed by the program's thread alone
-  std::mutex comms_mutex_;           // of changes, and of what the watcher reads
+  std::map<int, ncclComm_t> comms_;  // by max_ctas; only the program's thread changes it
+  std::mutex comms_mutex_;           // for changes, and for the watcher's reads
   cudaStream_t beside_ = nullptr;
-  bool forked_ = false;  // something runs there that nobody joined
+  bool forked_ = false;  // concurrent work that was not joined
   int multiprocessors_ = 0;
-  std::optional<cuda::LimitMultiprocessors> leaving_;  // to what runs beside, until join()
+  std::optional<cuda::LimitMultiprocessors> leaving_;  // for concurrent work, until join()
   cudaEvent_t begun_ = nullptr, done_ = nullptr;
-  std::mutex pending_mutex_;  // of what follows
+  std::mutex pending_mutex_;  // guards the members below
   std::list<Pending> pending_;
   std::vector<cudaEvent_t> idle_;
-  const char* inside_ = nullptr;  // the call of NCCL's that waits for the other ranks
+  const char* inside_ = nullptr;  // the NCCL call that waits for the other ranks
   Clock::time_point inside_since_;
   std::atomic<bool> ended_{false};
   std::thread watcher_;

@@ -1,4 +1,4 @@
-// What the kernels of the trio compute with.
+// The arithmetics of the trio's kernels.
 #pragma once
 
 #include <adjoint/core/dtype.h>
@@ -8,7 +8,7 @@ namespace adjoint::cuda {
 
 enum class Arithmetic { kTF32, kFloat32, kBFloat16, kFloat16 };  // kFloat32: three tf32 products
 
-/// Of operands in float32, whose precision it is, bfloat16 or float16.
+/// For operands in float32 with this precision, bfloat16 or float16.
 constexpr Arithmetic arithmetic_of(DType dtype, Precision precision) {
   switch (dtype) {
     case kBFloat16: return Arithmetic::kBFloat16;
@@ -23,7 +23,7 @@ constexpr int unit_elements(Arithmetic arithmetic) {
 }
 /// Bytes of an operand's element.
 constexpr int element_bytes(Arithmetic arithmetic) { return 4 / unit_elements(arithmetic); }
-/// Whether each product is three of tf32 parts.
+/// Returns true if each product is three products of tf32 parts.
 constexpr bool is_split(Arithmetic arithmetic) { return arithmetic == Arithmetic::kFloat32; }
 
 }  // namespace adjoint::cuda

@@ -1,4 +1,4 @@
-// Whether a problem is small enough for indices of 32 bits.
+// Checks if a problem is small enough for 32-bit indices.
 #pragma once
 
 #include <adjoint/ops/conv/geometry.h>
@@ -9,7 +9,8 @@
 
 namespace adjoint::cuda {
 
-/// Whether 30 bits hold every place in a tensor and every position that a tap may touch, and no tensor is empty.
+/// Returns true if 30 bits hold every place in a tensor and every position that a tap may touch, and no tensor is
+/// empty.
 inline bool is_counted(const ConvGeometry& g) {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   if (g.batch == 0 || g.image_numel() >= kMost || g.feature_numel() >= kMost || g.filter_numel() >= kMost) return false;

@@ -1,4 +1,4 @@
-// What a packed filter depends on, in a key.
+// The key of everything on which a packed filter depends.
 #pragma once
 
 #include <adjoint/core/kept_forms.h>

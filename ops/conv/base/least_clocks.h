@@ -1,5 +1,5 @@
-// What a planner's search keeps: of all plans that it proposes the one of the fewest modelled clocks; and for tables of
-// measured times (bench_conv_candidates), the others too, one after the other.
+// Keeps the plan with the fewest modelled clocks among all that a planner's search proposes; for tables of measured
+// times (bench_conv_candidates) also returns the others, one after the other.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -8,11 +8,11 @@
 
 namespace adjoint::cuda {
 
-/// While it lives, this thread's searches pass over plans that they model at `clocks` or less: told the clocks of a
-/// plan, they find the next. For benchmarks and tests.
+/// While it lives, this thread's searches skip plans that they model at `clocks` or less: given the clocks of a plan,
+/// they find the next. For benchmarks and tests.
 class ADJOINT_API PlansAbove {
  public:
-  /// They pass over none, as where no PlansAbove lives; and likewise, but plan anew what is planned already.
+  /// kNone: searches skip nothing, as without a PlansAbove; kAnew: the same, but known plans are planned again.
   static constexpr double kNone = -1.0, kAnew = -2.0;
 
   explicit PlansAbove(double clocks);
@@ -20,9 +20,9 @@ class ADJOINT_API PlansAbove {
   PlansAbove(const PlansAbove&) = delete;
   PlansAbove& operator=(const PlansAbove&) = delete;
 
-  /// This thread's; kNone where none lives.
+  /// This thread's clocks; kNone without a PlansAbove.
   static double clocks();
-  /// Of the plan that this thread's last search found; 0 where none did since the last PlansAbove began.
+  /// The clocks of the plan found by this thread's last search; 0 if there was none since the last PlansAbove began.
   static double found();
 
  private:
@@ -36,8 +36,8 @@ class LeastClocks {
   LeastClocks(const LeastClocks&) = delete;
   LeastClocks& operator=(const LeastClocks&) = delete;
 
-  /// Whether a plan of so many clocks is the best so far, which it is then. share: it has to be below that of the best,
-  /// so that of nearly equals the first is kept; of others (PlansAbove) none is left out so.
+  /// If `clocks` beats the best so far, records it and returns true. share: it must be below that share of the best, so
+  /// that the first of nearly equal plans is kept; while others are skipped (PlansAbove) the share does not apply.
   bool take(double clocks, double share = 1.0) {
     if (above_ >= 0 ? clocks <= above_ || clocks >= best_ : clocks >= share * best_) return false;
     best_ = clocks;

@@ -10,15 +10,15 @@ namespace {
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 constexpr std::int64_t kLeastTiles = 1024;  // fewer leave multiprocessors idle
 
-/// Of one stage; conv_weight has two.
+/// For one stage; conv_weight has two.
 struct StageBytes {
-  std::int64_t most, wanted;  // wanted: six blocks a multiprocessor
+  std::int64_t most, wanted;  // wanted: for six blocks per multiprocessor
 };
 constexpr StageBytes kGatherStage{kChannelwiseSmemBytes, 36 * 1024};
 constexpr StageBytes kWeightStage{kChannelwiseSmemBytes / 2, 18 * 1024 + 512};
-constexpr std::int64_t kWantedThreads = 128;        // of a block
+constexpr std::int64_t kWantedThreads = 128;        // per block
 constexpr std::int64_t kWantedLinesPerThread = 16;  // so that finding them costs little
-// conv_weight: blocks, and tiles that a thread adds up in float32 before the sum goes on in float64.
+// conv_weight: blocks, and tiles that a thread sums in float32 before the sum continues in float64.
 constexpr std::int64_t kWantedBlocks = 4096;
 constexpr std::int64_t kMostTilesPerSplit = 16;
 
@@ -29,7 +29,7 @@ constexpr CompiledTaps kCompiledTaps[] = {{1, 2}, {1, 4}, {1, 8}, {1, 16}, {2, 2
 
 std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value); }
 
-/// The dilation that matters: a single tap has none.
+/// The relevant dilation: 1 for a single tap.
 std::int64_t dilation_of(const ConvGeometry& g, std::size_t axis) { return g.kernel[axis] == 1 ? 1 : g.dilation[axis]; }
 
 ChannelwiseAxis conv_axis(const ConvGeometry& g, std::size_t axis) {
@@ -57,7 +57,7 @@ ChannelwiseAxis transposed_axis(const ConvGeometry& g, std::size_t axis) {
   a.phases = narrow(std::min(g.stride[axis], std::max<std::int64_t>(g.image[axis], 1)));
   a.period_source = 1;
   const std::int64_t dilation = dilation_of(g, axis), common = gcd(g.stride[axis], dilation);
-  a.tap_step = narrow(-g.stride[axis] / common);  // taps in the order in which their source positions rise
+  a.tap_step = narrow(-g.stride[axis] / common);  // taps in ascending order of their source positions
   a.tap_spacing = a.residues = narrow(dilation / common);
   a.shift = 1;
   bool first = true;
@@ -95,7 +95,7 @@ CompiledTaps select_taps(std::int32_t h, std::int32_t w) {
     const bool holds = h <= taps.h && w <= taps.w;
     if (holds && (best.h == 0 || taps.h * taps.w < best.h * best.w)) best = taps;
   }
-  // Dead taps cost as much as live ones; a loop over the live ones costs twice as much for each.
+  // Unused taps cost as much as used ones; a loop over the used ones costs twice as much for each.
   return best.h * best.w > 2 * h * w + 2 ? CompiledTaps{0, 0} : best;
 }
 
@@ -109,7 +109,7 @@ void choose_kernel(ChannelwisePlan& p) {
   p.channel_block = p.channel_blocks = 1;
 }
 
-/// Several channels of the result at once where they share what is loaded: fewer taps in registers, or none.
+/// Several channels of the result at once if they share loaded values: few taps in registers, or none.
 void choose_channel_block(ChannelwisePlan& p) {
   p.channel_block = p.channels >= 3 ? 4 : p.channels;
   p.channel_blocks = narrow(ceil_div(p.channels, p.channel_block));
@@ -118,7 +118,7 @@ void choose_channel_block(ChannelwisePlan& p) {
   if (!compiled) p.taps_h = p.taps_w = p.walk_shift = 0;
 }
 
-/// Sizes of the stage for the lanes, chunks and units that the plan has.
+/// Sizes of the stage for the plan's lanes, chunks and units.
 void place_stage(ChannelwisePlan& p) {
   const std::int64_t steps = std::int64_t{kChannelwiseWalk} * p.chunks;
   const std::int32_t taps_h = std::max(p.taps_h, p.h.most_taps), taps_w = std::max(p.taps_w, p.w.most_taps);
@@ -134,7 +134,7 @@ void place_stage(ChannelwisePlan& p) {
   const std::int64_t periods = (columns - 1) / p.w.phases + (p.w.phases > 1 && p.column_tiles > 1 ? 1 : 0);
   const std::int64_t wide = periods * p.w.period_source + (p.w.last_source - p.w.first_source) +
                             std::int64_t{taps_w - 1} * p.w.tap_spacing + 1;
-  // Congruent to the source modulo a vector, so that what is aligned there is aligned here; rows share no vector.
+  // Congruent to the source modulo a vector, so that aligned elements stay aligned; rows share no vector.
   const auto congruent = [&](std::int64_t least, std::int64_t to) {
     return least + ((to - least) % p.vector + p.vector) % p.vector;
   };
@@ -153,7 +153,7 @@ void place_stage(ChannelwisePlan& p) {
   p.result_step = p.along_row != 0 ? p.lanes : std::int64_t{p.h.residues} * p.h.phases * p.w.result;
 }
 
-/// Tries a tile; the plan keeps it where its stage has at most `bytes`.
+/// Tries a tile; the plan keeps it if its stage has at most `bytes`.
 bool try_tile(ChannelwisePlan& p, std::int32_t lanes, std::int32_t chunks, std::int32_t units, std::int64_t bytes) {
   ChannelwisePlan tried = p;
   tried.lanes = lanes;
@@ -192,8 +192,8 @@ void choose_chunks_and_units(ChannelwisePlan& p, std::int64_t least_tiles, const
   const std::int64_t all_chunks = std::max<std::int64_t>(ceil_div(steps, kChannelwiseWalk), 1);
   const std::int64_t thread_lines = std::max(kChannelwiseThreads / p.lanes, 1);
   const std::int64_t wanted = kWantedLinesPerThread * thread_lines;
-  // A row is cut into as few parts as make tiles enough, and chunks few enough for a thread; where shared memory does
-  // not hold a part, into more. Lines have up to millions of chunks: parts that leave their number are passed over.
+  // Cuts a row into as few parts as give enough tiles, and few enough chunks per thread, or into more if shared memory
+  // does not hold a part. Lines have up to millions of chunks, so equivalent numbers of parts are skipped.
   const std::int64_t part_tiles = p.units * p.h.residues * (p.along_row != 0 ? 1 : p.column_tiles);
   const std::int64_t most_chunks = std::max<std::int64_t>(2 * wanted / (p.channel_blocks * p.h.phases), 1);
   const std::int64_t parts =
@@ -225,7 +225,7 @@ void set_dividers(ChannelwisePlan& p) {
   p.plane_tile_divider = divider(std::min<std::int64_t>(p.plane_tiles(), std::int64_t{1} << 30));
 }
 
-/// Given axes, channels and kernel: tile and dividers.
+/// Chooses tile and dividers for given axes, channels and kernel.
 bool choose_tile(ChannelwisePlan& p, std::int64_t least_tiles, const StageBytes& bytes) {
   if (!choose_lanes(p, bytes)) return false;
   choose_chunks_and_units(p, least_tiles, bytes);
@@ -253,7 +253,7 @@ bool plan_channelwise(const ConvGeometry& g, bool transposed, Arithmetic arithme
   p = {};
   p.h = transposed ? transposed_axis(g, 0) : conv_axis(g, 0);
   p.w = transposed ? transposed_axis(g, 1) : conv_axis(g, 1);
-  if (p.h.most_taps == 0 || p.w.most_taps == 0) return false;  // nothing to stage: no tap reaches the few results
+  if (p.h.most_taps == 0 || p.w.most_taps == 0) return false;  // no staging: no tap reaches the few results
   const std::int64_t image = g.image_channels_per_group(), feature = g.feature_channels_per_group();
   p.groups = narrow(g.groups);
   p.channels = narrow(transposed ? image : feature);
@@ -286,7 +286,7 @@ bool plan_channelwise_weight(const ConvGeometry& g, Arithmetic arithmetic, Chann
   p.vector = narrow(16 / element_bytes(arithmetic));
   p.along_row = is_one_row(p.h) && p.w.result > 1;
   choose_kernel(p);
-  if (p.taps_h == 0) {  // a few taps of one row of the filter a block
+  if (p.taps_h == 0) {  // a block takes a few taps of one row of the filter
     p.taps_h = p.walk_shift = 1;
     p.taps_w = g.kernel[1] <= 4 ? 4 : 16;
   }

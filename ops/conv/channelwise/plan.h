@@ -1,15 +1,15 @@
 // The schedule of the CUDA kernels for few channels a group: plain C++ for host and device, tested without a GPU.
 //
 // conv and conv_transpose are one gather: along an axis, result position q * phases + phase sums run[phase].taps taps,
-// tap i being at source position run[phase].source + q * period_source + i * tap_spacing. conv has one phase and
-// period_source = stride; conv_transpose has stride phases and period_source = 1. Result rows q, q + residues,
-// q + 2 * residues ... read source rows that are multiples of tap_spacing apart, so the rows of one residue are a
-// problem without dilation, whose window of taps moves by `shift` taps a row.
+// and tap i is at source position run[phase].source + q * period_source + i * tap_spacing. conv has one phase and
+// period_source = stride; conv_transpose has stride phases and period_source = 1. Result rows q, q + residues, q + 2 *
+// residues ... read source rows that are multiples of tap_spacing apart, so the rows of one residue are a problem
+// without dilation, whose window of taps moves by `shift` taps a row.
 //
 // A block computes a tile: kChannelwiseWalk * chunks rows of one residue and of every phase, some columns, for a few
 // (sample, group) units. It stages the source rows that they read as float32 in shared memory, with zeros outside the
-// source. A thread owns a column and walks down its rows, a chunk at a time. Where the problem is 1-D it walks along
-// the row instead, `lanes` columns a step.
+// source. A thread owns a column and walks down its rows, a chunk at a time. In a 1-D problem it walks along the row
+// instead, `lanes` columns a step.
 #pragma once
 
 #include <adjoint/core/divider.h>
@@ -22,12 +22,12 @@
 namespace adjoint::cuda {
 
 inline constexpr int kChannelwiseWalk = 8;       // results of a chunk
-inline constexpr int kChannelwiseThreads = 256;  // of a block, at most
+inline constexpr int kChannelwiseThreads = 256;  // per block, at most
 inline constexpr int kChannelwiseMostWarps = kChannelwiseThreads / 32;
 inline constexpr int kChannelwiseMaxStride = 16;
-inline constexpr int kChannelwiseMaxSourceChannels = 16;  // of a group, that conv and conv_transpose take
-inline constexpr int kChannelwiseFewPairs = 16;           // channels times channels of a group, that conv_weight takes
-inline constexpr int kChannelwiseSmemBytes = 48 * 1024;   // of a block, at most: kernels must ask for more
+inline constexpr int kChannelwiseMaxSourceChannels = 16;  // limit per group for conv and conv_transpose
+inline constexpr int kChannelwiseFewPairs = 16;           // channels times channels of a group, limit for conv_weight
+inline constexpr int kChannelwiseSmemBytes = 48 * 1024;   // per block, at most: kernels would have to request more
 
 /// Taps tap + i * tap_step at source positions source + i * tap_spacing, i in [0, taps), inside the source or not.
 struct ChannelwiseRun {
@@ -47,41 +47,41 @@ struct ChannelwiseAxis {
 
 struct ChannelwisePlan {
   ChannelwiseAxis h, w;
-  std::int32_t groups, channels, source_channels;  // a group's
+  std::int32_t groups, channels, source_channels;  // of a group
   std::int32_t kernel_w, taps;
   std::int64_t filter_channel, filter_source;  // the filter's strides within a group
   std::int64_t units;                          // (sample, group) pairs; conv_weight: samples
-  std::int64_t unit_stride;                    // source elements from one unit to the next
+  std::int64_t unit_stride;                    // source elements between units
 
-  std::int32_t taps_h, taps_w;                 // what the kernel is compiled for; 0: any
-  std::int32_t walk_shift;                     // likewise of h.shift
-  std::int32_t channel_block, channel_blocks;  // of the result: computed at once; a group's
+  std::int32_t taps_h, taps_w;                 // of the compiled kernel; 0: any
+  std::int32_t walk_shift;                     // of the compiled kernel, for h.shift
+  std::int32_t channel_block, channel_blocks;  // channels of the result: computed at once; blocks per group
   std::int32_t along_row;
   std::int32_t lanes, lines;             // threads along columns; threads across (channel, phase, chunk)
-  std::int32_t chunks, tile_units;       // of a tile
-  std::int32_t column_tiles, row_tiles;  // row_tiles: of a residue
+  std::int32_t chunks, tile_units;       // per tile
+  std::int32_t column_tiles, row_tiles;  // row_tiles: per residue
   std::int32_t stage_channels, stage_rows, stage_columns;
   std::int32_t pitch, plane_pitch, unit_pitch;  // floats; congruent to the source's, modulo a vector of 16 bytes
   std::int32_t stage_floats;                    // whole vectors, so that another stage may follow
-  std::int32_t step_pitch;                      // floats of the stage from one step of a walk to the next
-  std::int64_t result_step;                     // elements of the result, likewise
+  std::int32_t step_pitch;                      // floats of the stage between steps of a walk
+  std::int64_t result_step;                     // elements of the result between steps
   std::int32_t vector;                          // elements in 16 bytes
   std::int32_t row_vectors;                     // vectors that hold a staged row at any alignment
-  std::int32_t threads;                         // of a block: lanes * lines in whole warps
-  // How they stage: thread t takes vectors t % vector_threads, + vector_threads ... of rows t / vector_threads,
-  // + row_threads ...: of one plane after the other where rows are aligned alike, else of all planes' rows.
+  std::int32_t threads;                         // per block: lanes * lines in whole warps
+  // How threads stage: thread t takes vectors t % vector_threads, + vector_threads ... of rows t / vector_threads, +
+  // row_threads ...: plane by plane if rows are aligned alike, else over all planes' rows.
   std::int32_t by_plane, vector_threads, row_threads;
   Divider lane_divider, chunk_divider, phase_divider, channel_divider, group_divider, phase_w_divider;
   Divider vector_threads_divider, stage_rows_divider, stage_channels_divider;
   Divider column_tile_divider, row_tile_divider, plane_tile_divider;
 
   ADJOINT_HD std::int64_t unit_tiles() const { return (units + tile_units - 1) / tile_units; }
-  /// Tiles of a block of units.
+  /// Tiles per block of units.
   ADJOINT_HD std::int64_t plane_tiles() const {
     return static_cast<std::int64_t>(column_tiles) * row_tiles * h.residues;
   }
   ADJOINT_HD std::int64_t tiles() const { return unit_tiles() * plane_tiles(); }
-  /// Shared memory of a block of conv or conv_transpose.
+  /// Shared memory per block of conv or conv_transpose.
   std::int64_t smem_bytes() const { return std::int64_t{4} * stage_floats; }
 };
 
@@ -90,10 +90,10 @@ struct ChannelwiseTile {
   std::int32_t units;
   std::int32_t residue, first_step;        // first_step: of the walk down a residue's rows
   std::int32_t column;                     // of the result, lane 0's first
-  std::int32_t source_row, source_column;  // at the beginning of the stage; staged rows are tap_spacing apart
+  std::int32_t source_row, source_column;  // at the stage's beginning; staged rows are tap_spacing apart
 };
 
-/// Of b > 0.
+/// For b > 0.
 ADJOINT_HD constexpr std::int32_t channelwise_floor_div(std::int32_t a, std::int32_t b) {
   return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
@@ -128,7 +128,7 @@ ADJOINT_HD inline ChannelwiseTile channelwise_tile(const ChannelwisePlan& p, std
 }
 
 /// One phase's rows of a tile: the stage's row under tap 0 of the walk's first step, and that step's row of the result;
-/// from step to step h.shift and h.residues * h.phases more.
+/// each step adds h.shift and h.residues * h.phases.
 struct ChannelwiseRows {
   std::int32_t stage_row, result_row;
 };
@@ -147,23 +147,23 @@ ADJOINT_HD inline ChannelwiseRows channelwise_rows(const ChannelwisePlan& p, con
   return {stage_row, (period + p.h.residues * tile.first_step) * p.h.phases + phase};
 }
 
-/// Of conv, or of conv_transpose. False where the kernels do not take the geometry: extents from 2^28 on, strides past
-/// kChannelwiseMaxStride, rows too long for shared memory.
+/// For conv or conv_transpose. Returns false if the kernels do not support the geometry: extents from 2^28 on, strides
+/// past kChannelwiseMaxStride, rows too long for shared memory.
 ADJOINT_API bool plan_channelwise(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic,
                                   ChannelwisePlan& plan);
 
-/// Of conv_weight: the walk of conv over single channels; a block takes a run of tiles for one pair of channels.
+/// For conv_weight: conv's walk over single channels; a block takes a run of tiles for one pair of channels.
 struct ChannelwiseWeightPlan {
   ChannelwisePlan walk;
   std::int32_t kernel_h, tap_row_blocks, tap_column_blocks;  // taps_h x taps_w taps each
-  std::int32_t image_channels, feature_channels;             // a group's
+  std::int32_t image_channels, feature_channels;             // of a group
   std::int64_t pairs;                                        // (feature channel, image channel of its group)
   std::int64_t tiles_per_split;
   std::int32_t splits;
 
-  /// Of the splits' sums.
+  /// For the splits' sums.
   std::int64_t workspace_bytes() const { return pairs * walk.taps * splits * 4; }
-  /// Shared memory of a block: two stages; in the end, in their place, every warp's sums and their totals.
+  /// Shared memory per block: two stages, which every warp's sums and their totals replace at the end.
   std::int64_t smem_bytes() const {
     const std::int64_t stages = 2 * walk.smem_bytes();
     const std::int64_t sums = std::int64_t{4} * (kChannelwiseMostWarps + 1) * walk.taps_h * walk.taps_w;

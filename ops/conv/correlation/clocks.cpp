@@ -1,6 +1,6 @@
-// A model of the tensor-core kernels' clocks: what a tile takes by its products, input and stores, and how many tiles
-// follow one another. Its rates were fitted to measured times of some 6,600 plans of 193 layers, chosen at random, such
-// that the plan with the fewest clocks is on average within 3% of the quickest (bench/lab/LOG.md, 2026-11-22).
+// A model of the tensor-core kernels' clocks: the cost of a tile's products, input and stores, and the number of
+// successive tiles. Its rates were fitted to measured times of some 6,600 plans of 193 random layers, such that the
+// plan with the fewest clocks is on average within 3% of the fastest (bench/lab/LOG.md, 2026-11-22).
 #include <adjoint/ops/conv/correlation/clocks.h>
 
 #include <adjoint/ops/conv/base/machine.h>
@@ -14,36 +14,37 @@ namespace adjoint::cuda {
 namespace {
 
 constexpr double kSectorBytes = 32;
-// A multiprocessor's clocks for a sector that is written in part, and the share of the shorter of those and all else
-// that is not hidden: fitted to the times of 13 layers in TF32 and bfloat16, with rows of tiles of 8 to 256 positions.
+// A multiprocessor's clocks for a sector that is written in part, and the share of the shorter of those and all other
+// work that is not hidden: fitted to the times of 13 layers in TF32 and bfloat16, with rows of tiles of 8 to 256
+// positions.
 constexpr double kPartialSector = 6.5, kPartialOverlap = .1;
-constexpr double kKeptBytes = 32 << 20;  // that the L2 keeps
+constexpr double kKeptBytes = 32 << 20;  // kept by the L2
 
-/// Of a multiprocessor, in clocks where nothing else is said.
+/// Rates of a multiprocessor, in clocks unless stated otherwise.
 struct Rates {
-  double copy_4, copy_8, copy_16;  // threads' copies of so many bytes, a warp's
-  double copy_2 = 0;               // likewise; there are none of float32
-  double gathered_copy;            // likewise, for steps that gather
-  double box = 0;                  // a box by the copy engine; there are none of halves
-  double box_row;                  // each row of a box
-  double latency;                  // of a stage's input, over the stages that are under way
-  double bytes;                    // a clock, of input and filter from the L2
-  double stored_bytes;             // a clock, of results
-  double sector;                   // weight of what stores touch of sectors beyond their bytes
-  double singles;                  // stores of results one by one, over others
-  double singles_sharing = 1;      // clocks of two blocks that store so, over what else is said
-  double slot;                     // a warp's waits for one, and its instructions beside reads
-  double read;                     // its read of a fragment in neighbouring positions
-  double stage, tile;              // of a stage beside its products, and of a tile beside its bytes
-  double narrow = 1;               // products in pairs of half a tile's columns, over others
-  double overlap;                  // share of the shorter of input and products that is not hidden behind the longer
-  double sharing;                  // of two blocks, over what each of them takes from the multiprocessor
-  double part_wave;  // share that the last wave of tiles takes, if not full, of a full one's time beyond its tiles
-  double blocked, blocked_products;  // a blocked plan's clocks, and its products', over this model's
-  double small_blocked = 1;          // likewise beyond that, of tiles of 128 columns and positions
-  double narrow_blocked = 1;         // likewise, of tiles of 64 columns
-  double copied_bytes, copy_launch;  // a clock, of all multiprocessors, for a blocked plan's copy; and its kernel
-  double whole = 1;                  // all of it, over what is said
+  double copy_4, copy_8, copy_16;    // a warp's copies of this many bytes per thread
+  double copy_2 = 0;                 // a warp's 2-byte copies; not used in float32
+  double gathered_copy;              // a warp's copies, for steps that gather
+  double box = 0;                    // a box by the copy engine; not used for halves
+  double box_row;                    // per row of a box
+  double latency;                    // of a stage's input, divided by the stages in flight
+  double bytes;                      // per clock, of input and filter from the L2
+  double stored_bytes;               // per clock, of results
+  double sector;                     // weight of the sectors that stores touch, beyond their bytes
+  double singles;                    // factor for storing results one by one
+  double singles_sharing = 1;        // clocks of two blocks that store so, relative to other costs
+  double slot;                       // a warp's waits for a slot, and its instructions other than reads
+  double read;                       // a warp's read of a fragment in neighbouring positions
+  double stage, tile;                // of a stage besides its products, and of a tile besides its bytes
+  double narrow = 1;                 // factor for products in pairs of half a tile's columns
+  double overlap;                    // share of the shorter of input and products that the longer does not hide
+  double sharing;                    // of two blocks, relative to the multiprocessor's time for each
+  double part_wave;                  // share of a full wave's extra time that a partial last wave of tiles takes
+  double blocked, blocked_products;  // factors of a blocked plan's clocks, and of its products'
+  double small_blocked = 1;          // further factor for tiles of 128 columns and positions
+  double narrow_blocked = 1;         // further factor for tiles of 64 columns
+  double copied_bytes, copy_launch;  // per clock, of all multiprocessors, for a blocked plan's copy; and its kernel
+  double whole = 1;                  // factor of the total
 };
 
 constexpr Rates kTF32Rates{.copy_4 = 15.5,
@@ -72,8 +73,8 @@ constexpr Rates kTF32Rates{.copy_4 = 15.5,
                            .narrow_blocked = 1.22,
                            .copied_bytes = 2720,
                            .copy_launch = 500};
-// What concerns blocked plans is from the times of three layers, for those that were fitted to had none, and `blocked`
-// from those of some hundred.
+// The blocked rates come from the times of three layers, because the fitted ones had none, and `blocked` from some
+// hundred.
 constexpr Rates kSplitRates{.copy_4 = 14.5,
                             .copy_8 = 32.9,
                             .copy_16 = 50.7,
@@ -121,7 +122,7 @@ constexpr Rates kHalfRates{.copy_4 = 28.3,
                            .copied_bytes = 2080,
                            .copy_launch = 0};
 
-/// Of halves in pairs of columns: they come as TF32 does, and leave as halves. The last two are from times of 60
+/// For halves in pairs of columns: they are loaded like TF32, and stored as halves. The last two are from times of 60
 /// layers.
 constexpr Rates kPairRates = [] {
   Rates rates = kTF32Rates;
@@ -133,7 +134,7 @@ constexpr Rates kPairRates = [] {
   return rates;
 }();
 
-/// Of two blocks on a multiprocessor whose stages are made of many boxes, over what else the model says.
+/// For two blocks on a multiprocessor whose stages consist of many boxes, relative to the rest of the model.
 constexpr double kManyBoxes = 1.3;
 constexpr int kFewBoxes = 3;
 
@@ -142,7 +143,7 @@ const Rates& rates_of(const CorrelationPlan& plan, bool split) {
   return plan.unit_channels == 2 ? kHalfRates : split ? kSplitRates : kTF32Rates;
 }
 
-/// Bytes of a thread's copy, where the input begins at a multiple of 16.
+/// Bytes of a thread's copy, if the input begins at a multiple of 16.
 std::int32_t copy_bytes(const CorrelationPlan& plan) {
   return correlation_load_bytes(plan, nullptr, plan.element_bytes());
 }
@@ -161,8 +162,8 @@ bool has_many_boxes(const CorrelationPlan& plan) {
   return plan.boxed && !plan.gathers && plan.blocks_per_sm == 2 && plan.boxes > kFewBoxes;
 }
 
-/// Whether results are stored one by one: they have phases, but not a power of two of them, a tile holds several rows
-/// of phases, or a whole row of results is shorter than a tile's and ends within a vector.
+/// Returns true if results are stored one by one: they have phases, but not a power of two of them, a tile holds
+/// several rows of phases, or a whole row of results is shorter than a tile's and ends within a vector.
 bool stores_singles(const CorrelationPlan& plan) {
   constexpr std::int32_t kVectorBytes = 16;
   const bool several_rows = plan.phases_per_class > 1 && plan.out_w % (kVectorBytes / plan.element_bytes()) == 0;
@@ -171,7 +172,7 @@ bool stores_singles(const CorrelationPlan& plan) {
   return several_rows || short_rows || correlation_log2_interleave(plan.out_stride_w) < 0;
 }
 
-/// What it takes to bring a tile of a class its input and filter.
+/// The clocks to bring a tile of a class its input and filter.
 double input_clocks(const CorrelationPlan& plan, const CorrelationClass& c, const Rates& rates) {
   const double stages = static_cast<double>(c.passes) * plan.chunks;
   const double filter =
@@ -191,15 +192,15 @@ double input_clocks(const CorrelationPlan& plan, const CorrelationClass& c, cons
   return std::max(waits, plan.gathers ? copies : std::max(from_l2, copies));
 }
 
-/// How a tile's results lie in memory.
+/// The memory layout of a tile's results.
 struct Stores {
-  double size, run, bytes;  // of an element, of neighbouring pixels, of all
-  bool whole_rows;          // whether rows of results are whole sectors
+  double size, run, bytes;  // in bytes: an element, a run of neighbouring pixels, all results
+  bool whole_rows;          // rows of results are whole sectors
 };
 
 Stores stores_of(const CorrelationPlan& plan) {
   const double size = plan.element_bytes(), positions = 1 << plan.log2_tile_w;
-  // A flat plan's runs end with rows, and with tiles, wherever those are.
+  // A flat plan's runs end with rows, and with tiles, at any place.
   const double of_run = plan.flat() ? plan.q_w / (1 + plan.q_w / positions) : std::min<double>(positions, plan.q_w);
   return {.size = size,
           .run = size * plan.out_stride_w * of_run,
@@ -207,7 +208,7 @@ Stores stores_of(const CorrelationPlan& plan) {
           .whole_rows = std::fmod(plan.out_w * size, kSectorBytes) == 0};
 }
 
-/// What a tile's stores take, more where its rows are short or begin within sectors.
+/// A tile's stores, more if its rows are short or begin within sectors.
 double store_clocks(const CorrelationPlan& plan, const Rates& rates) {
   const Stores s = stores_of(plan);
   const double before = s.whole_rows ? 0 : kSectorBytes;
@@ -216,23 +217,23 @@ double store_clocks(const CorrelationPlan& plan, const Rates& rates) {
   return rates.tile + singles * s.bytes * (1 + rates.sector * (sectors - 1)) / rates.stored_bytes;
 }
 
-/// The least that memory takes for the sectors that a tile writes in part, of results that are more than the L2 keeps:
-/// it brings the rest of each. Runs of neighbouring pixels begin and end within sectors, on average anywhere, unless
+/// The least memory time for the sectors that a tile writes in part, if the results exceed what the L2 keeps: the rest
+/// of each sector must be read. Runs of neighbouring pixels begin and end within sectors, on average anywhere, unless
 /// rows are whole sectors.
 double partial_sector_clocks(const CorrelationPlan& plan) {
   const Stores s = stores_of(plan);
   const double all = static_cast<double>(plan.batch) * plan.groups * plan.n_channels * plan.out_h * plan.out_w * s.size;
   if (all <= kKeptBytes || (s.whole_rows && s.run >= kSectorBytes)) return 0;
-  const double partial = s.whole_rows ? 1 : std::min(1 + (s.run - s.size) / kSectorBytes, 2.0);  // of a run
+  const double partial = s.whole_rows ? 1 : std::min(1 + (s.run - s.size) / kSectorBytes, 2.0);  // per run
   return kPartialSector * (1 - kKeptBytes / all) * s.bytes / s.run * partial;
 }
 
-/// Clocks of a class's tile on a multiprocessor that works on blocks_per_sm at once.
+/// Clocks of a class's tile on a multiprocessor that processes blocks_per_sm at once.
 double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool split, const Rates& rates) {
   const double m_tiles = plan.m_tiles * plan.consumers, products = split ? 3 : 1;
   const double steps = static_cast<double>(c.steps) * plan.chunks, whole_steps = c.halves / 2.0 * plan.chunks;
   const double tensor = whole_steps * m_tiles * products * plan.tile_columns;
-  // A blocked plan's products read their positions each for itself.
+  // A blocked plan's products each read their positions.
   const double reads = plan.blocked ? products * steps : steps * correlation_bank_conflicts(plan, plan.stage_stride_w);
   const double shared = 2 * m_tiles * (16 * reads + whole_steps * products * plan.tile_columns / 4);
   double multiply = std::max(tensor * (plan.blocked ? rates.blocked_products : 1), shared);
@@ -255,7 +256,7 @@ double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool 
 }  // namespace
 
 double correlation_bank_conflicts(const CorrelationPlan& plan, std::int32_t stride) {
-  // Units are neighbouring columns where a channel alone is gathered, else channels, 8 banks apart.
+  // Units are neighbouring columns if only a channel is gathered, else channels, 8 banks apart.
   return plan.stage_units == 1 ? static_cast<double>(ceil_div(stride, 4)) : std::gcd(stride, 8);
 }
 
@@ -268,7 +269,7 @@ double correlation_clocks(const CorrelationPlan& plan, bool split, const Machine
   const auto tiles = static_cast<double>(plan.tiles());
   const double waves = tiles / (machine.multiprocessors * plan.blocks_per_sm);
   double clocks = tile * plan.blocks_per_sm * std::max(1.0, waves + rates.part_wave * (std::ceil(waves) - waves));
-  // Blocks that share a multiprocessor with none, or not all.
+  // Blocks that do not share a multiprocessor, or not all of them.
   if (plan.blocks_per_sm == 2 && waves <= 1) clocks = tile * (tiles <= machine.multiprocessors ? 1 : 1.5);
   if (!plan.blocked) return clocks;
   const double shape = plan.tile_columns == 64                         ? rates.narrow_blocked

@@ -1,4 +1,4 @@
-// What the plans of the tensor-core kernels for conv and conv_transpose cost, to compare them by.
+// The costs of the tensor-core kernels' plans for conv and conv_transpose, by which plans are compared.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -8,12 +8,12 @@
 
 namespace adjoint::cuda {
 
-/// Clocks of the machine that a plan takes, its copy of the input included, what packs the filter aside. `split`:
-/// float32 in three products. Plans may be compared whatever their kind: blocked, boxed, neither.
+/// The clocks of a plan on the machine, including its copy of the input but not the packing of the filter. `split`:
+/// float32 in three products. Plans of any kind are comparable: blocked, boxed, neither.
 ADJOINT_API double correlation_clocks(const CorrelationPlan& plan, bool split, const Machine& machine);
 
-/// What a read of eight positions' four units takes, beside one whose lanes meet 32 banks, where neighbouring positions
-/// are `stride` columns of a stage apart.
+/// The cost of reading eight positions' four units, relative to a read whose lanes use 32 different banks, if
+/// neighbouring positions are `stride` columns of a stage apart.
 double correlation_bank_conflicts(const CorrelationPlan& plan, std::int32_t stride);
 
 }  // namespace adjoint::cuda

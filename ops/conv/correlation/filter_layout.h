@@ -1,5 +1,5 @@
-// What the kernel that packs the filter for the tensor-core kernels of conv and conv_transpose reads, and how it keeps
-// it: plain C++ for host and device.
+// The input and output layouts of the kernel that packs the filter for the tensor-core kernels of conv and
+// conv_transpose: plain C++ for host and device.
 #pragma once
 
 #include <adjoint/ops/conv/correlation/plan.h>
@@ -13,20 +13,20 @@ ADJOINT_HD inline std::int32_t correlation_segment_phases(const CorrelationPlan&
   return p.out_stride_w / p.segments;
 }
 
-/// Channels of the result that packing the filter counts: those of zeros that fill the last tile included.
+/// Channels of the result that packing counts, including the zero channels that fill the last tile.
 ADJOINT_HD inline std::int32_t correlation_padded_channels(const CorrelationPlan& p) {
   const std::int32_t phases = correlation_segment_phases(p);
   const std::int32_t columns = p.tiles_per_class * (p.tile_columns / p.segments);
   return (columns + phases - 1) / phases - (p.phases_per_class - 1) * p.n_channels;
 }
 
-/// Where a step's filter block has the columns of one phase of a segment.
+/// The place of a segment's phase's columns in a step's filter block.
 struct CorrelationPackPlace {
   std::int32_t index, segment, phase;  // row of phases, and the phase in the segment
   std::int32_t pass, step;
 };
 
-/// The one of that number: phases follow each other, then segments, steps and rows of phases.
+/// The place with that number: phases follow each other, then segments, steps and rows of phases.
 ADJOINT_HD inline CorrelationPackPlace correlation_pack_place(const CorrelationPlan& p, std::int32_t number) {
   CorrelationPackPlace place = {};
   place.phase = number;
@@ -45,20 +45,20 @@ ADJOINT_HD inline CorrelationPackPlace correlation_pack_place(const CorrelationP
   return place;
 }
 
-/// What packing works out of such a place once, for all channels of a block of threads.
+/// The values of such a place that packing computes once, for all channels of a block of threads.
 struct alignas(16) CorrelationPackItem {
-  std::int32_t first_half;   // of the step's filter block, in the class's first tile: a half is a kilobyte and more
+  std::int32_t first_half;   // of the step's filter block, in the class's first tile: a half is at least a kilobyte
   std::int32_t tile_halves;  // from there to that of the next tile
   std::int32_t first;        // of channel 0: its place among the columns of all tiles' segments
   std::int32_t channels;     // that have a place here
   std::int16_t shift;        // from a place in the tile's segment to the block's column
   std::int16_t columns;      // of the block
-  std::int16_t taps[2];      // of the filter, of a unit's elements; -1: zero
+  std::int16_t taps[2];      // of the filter, for a unit's elements; -1: zero
 };
 
-inline constexpr int kPackItems = 256;  // at most, that a block of threads works out at once
+inline constexpr int kPackItems = 256;  // the most that a block of threads computes at once
 
-/// Bytes of shared memory that packing takes a block: a round's items, and before them the filter's part.
+/// Bytes of shared memory per packing block: a round's items, preceded by the filter's part.
 ADJOINT_HD inline std::int32_t correlation_pack_items_offset(const CorrelationPlan& p) {
   constexpr std::int32_t kAlignment = alignof(CorrelationPackItem);
   return (p.packing.runs * p.packing.run_pitch * p.element_bytes() + kAlignment - 1) / kAlignment * kAlignment;

@@ -3,7 +3,7 @@
 namespace adjoint::cuda {
 
 bool pair_columns(const ConvGeometry& g, PairedColumns& pairs) {
-  constexpr std::int64_t kVector = 8;  // halves of 16 bytes
+  constexpr std::int64_t kVector = 8;  // halves in 16 bytes
   if (g.image[1] % kVector != 0 || g.image[1] == 0 || g.stride[1] % 2 != 0) return false;
   const std::int64_t dilation = g.dilation[1];
   const auto odd = static_cast<std::int32_t>(g.padding[1] % 2), taps = static_cast<std::int32_t>(g.kernel[1]);
@@ -12,7 +12,7 @@ bool pair_columns(const ConvGeometry& g, PairedColumns& pairs) {
   units.image[1] = g.image[1] / 2;
   units.stride[1] = g.stride[1] / 2;
   units.padding[1] = (g.padding[1] + odd) / 2;
-  if (dilation % 2 == 0) {  // every tap is the same column of its unit
+  if (dilation % 2 == 0) {  // every tap has the same column in its unit
     units.dilation[1] = dilation / 2;
     pairs.taps = odd ? PairTaps{.first = -taps, .step = taps} : PairTaps{.step = -taps};
     return true;

@@ -45,8 +45,8 @@ std::vector<std::int32_t> transposed_offsets(const ConvGeometry& g, std::size_t 
   return offsets;
 }
 
-/// The half of a tile's columns that alone holds phases of a step, where there is one: `lower` and `upper` are the
-/// offsets of either half's phases.
+/// The half of a tile's columns that alone holds phases of a step, if there is one: `lower` and `upper` are the offsets
+/// of either half's phases.
 CorrelationRange step_range(const std::vector<std::int32_t>& lower, const std::vector<std::int32_t>& upper,
                             std::int32_t offset) {
   if (!std::binary_search(upper.begin(), upper.end(), offset)) return CorrelationRange::kLower;
@@ -66,7 +66,7 @@ std::vector<RawStep> in_halves(const std::vector<RawStep>& steps) {
   return halves;
 }
 
-/// Has as many steps take the lower half alone as take the upper half: of the others, with zeros, all columns.
+/// Makes as many steps take only the lower half as take only the upper half; the others take all columns, with zeros.
 void balance_halves(std::vector<RawStep>& steps) {
   const auto count = [&](CorrelationRange range) {
     return std::count_if(steps.begin(), steps.end(), [&](const RawStep& step) { return step.range == range; });
@@ -79,7 +79,7 @@ void balance_halves(std::vector<RawStep>& steps) {
   }
 }
 
-/// Those of one row of taps, which all classes and rows have.
+/// The steps of one row of taps, which all classes and rows share.
 std::vector<RawStep> row_of_steps(const ConvGeometry& g, const CorrelationPlan& plan, const CorrelationCut& cut) {
   // Steps of other passes make no pair.
   const bool parted = plan.pairs_halves && cut.by_step;
@@ -94,7 +94,7 @@ std::vector<RawStep> row_of_steps(const ConvGeometry& g, const CorrelationPlan& 
     row.push_back({0, 0, 0, w, 0, w, halves ? step_range(lower, upper, w) : CorrelationRange::kAll});
   }
   if (plan.pairs_halves) {
-    // Leftovers are slow to multiply where positions are read into registers.
+    // Leftovers are slow to multiply if positions are read into registers.
     if (!plan.blocked) balance_halves(row);
     const bool any =
         std::any_of(row.begin(), row.end(), [](const RawStep& step) { return step.range != CorrelationRange::kAll; });
@@ -116,7 +116,7 @@ std::vector<RawStep> transposed_steps(const ConvGeometry& g, const CorrelationPl
   return steps;
 }
 
-/// `stride_w`: by which columns are split.
+/// `stride_w`: the stride by which columns are split.
 std::vector<RawStep> conv_steps(const ConvGeometry& g, std::int64_t stride_w) {
   std::vector<RawStep> steps;
   steps.reserve(static_cast<std::size_t>(g.taps()));
@@ -136,7 +136,7 @@ std::vector<RawStep> conv_steps(const ConvGeometry& g, std::int64_t stride_w) {
 
 auto pass_key(const RawStep& s) { return std::tie(s.residue_h, s.planes, s.row, s.step); }
 
-/// Reorders steps of a pass, lower ones before upper ones: pairs of both first. Returns how many pairs.
+/// Reorders steps of a pass, lower ones before upper ones, with pairs of both first. Returns the number of pairs.
 std::int32_t pair_halves(std::vector<RawStep>::iterator begin, std::vector<RawStep>::iterator upper,
                          std::vector<RawStep>::iterator end) {
   const std::vector<RawStep> lowers(begin, upper), uppers(upper, end);
@@ -150,7 +150,7 @@ std::int32_t pair_halves(std::vector<RawStep>::iterator begin, std::vector<RawSt
   return static_cast<std::int32_t>(pairs);
 }
 
-/// What the passes depend on, beside the cut: all but the tile's shape and the stage's.
+/// The values besides the cut on which passes depend: all but the tile's shape and the stage's.
 struct PassKey {
   Extent2 kernel, stride, padding, dilation;
   std::int32_t transposed, unit_channels, stage_units, gathers, blocked, boxed, flat_w;
@@ -160,7 +160,7 @@ struct PassKey {
   friend bool operator==(const PassKey&, const PassKey&) = default;
 };
 
-/// A pass whose w_base is its steps' least column, not aligned yet, and the most that its steps are apart.
+/// A pass whose w_base is its steps' least column, not aligned yet, and the largest distance between its steps.
 struct CutPass {
   CorrelationPass pass;
   std::int32_t span_h, last_w;
@@ -175,7 +175,7 @@ struct CutSteps {
   std::vector<CorrelationClass> classes;
 };
 
-/// Appends the passes of one class; false where there are too many.
+/// Appends the passes of one class; returns false if there are too many.
 bool append_class(const CorrelationPlan& plan, const CorrelationCut& cut, std::vector<RawStep>& steps, CutSteps& all) {
   for (RawStep& step : steps) {
     step.planes = step.plane / cut.planes;
@@ -219,7 +219,7 @@ bool append_class(const CorrelationPlan& plan, const CorrelationCut& cut, std::v
     const auto first_tap = static_cast<std::int32_t>(all.steps.size());
     std::int32_t first_step = first_tap;
     if (plan.gathers) {
-      // As many whole steps as the taps' units fill, and only such.
+      // As many whole steps as the taps' units fill, and only whole ones.
       of_range[0] = static_cast<std::int32_t>(ceil_div(taps * plan.stage_units, kChunkUnits));
       halves = 2 * of_range[0];
       first_step = (c.first_half + c.halves) / 2;
@@ -233,7 +233,8 @@ bool append_class(const CorrelationPlan& plan, const CorrelationCut& cut, std::v
     }
     if (all.passes.size() == kMaxPasses || first_step + pass_steps > kMaxSteps) return false;
     if (plan.gathers && first_tap + taps > kMaxGatheredTaps) return false;
-    static_assert(2 * kMaxSteps <= std::numeric_limits<std::int16_t>::max());  // all halves, and no number is larger
+    static_assert(2 * kMaxSteps <=
+                  std::numeric_limits<std::int16_t>::max());  // all are halves, and no number is larger
     const auto number = [](std::int32_t value) { return static_cast<std::int16_t>(value); };
     all.passes.push_back(
         {.pass = {number(first_step), number(first_step + of_range[0]), number(upper_step),
@@ -268,7 +269,8 @@ bool cut_steps(const ConvGeometry& g, const CorrelationPlan& plan, const Correla
   return true;
 }
 
-/// Kept, for planning tries some hundred shapes of tiles, and some numbers of slices of the channels, which share them.
+/// Kept, because planning tries some hundred shapes of tiles, and some numbers of slices of the channels, which share
+/// them.
 const CutSteps& find_cut_steps(const ConvGeometry& g, const CorrelationPlan& plan, const CorrelationCut& cut) {
   constexpr std::size_t kMostKept = 32;  // the cuts of both kinds of tiles, classes and boxes
   thread_local std::array<CutSteps, kMostKept> kept;
@@ -282,7 +284,7 @@ const CutSteps& find_cut_steps(const ConvGeometry& g, const CorrelationPlan& pla
     if (one.key == key) return one;
   }
   CutSteps& one = kept[made++ % kMostKept];
-  one.key = {};  // memory may end before it is made
+  one.key = {};  // memory may run out before it is made
   one.steps.clear();
   one.passes.clear();
   one.classes.clear();
@@ -291,12 +293,12 @@ const CutSteps& find_cut_steps(const ConvGeometry& g, const CorrelationPlan& pla
   return one;
 }
 
-/// Columns that a stage's rows begin at and come in multiples of.
+/// The alignment of a stage's rows, in columns, for start and length.
 std::int32_t column_alignment(const CorrelationPlan& plan) {
   if (plan.blocked) return 1;
   if (plan.boxed || plan.in_stride_w == 1) return 4 * plan.unit_channels;
   if (plan.unit_channels == 1) return 1;
-  // Rows split by stride: words of two halves, or four words of rows that are long enough not to mind.
+  // Rows split by stride: words of two halves, or four words if rows are long enough.
   if (plan.in_stride_w == 2 && plan.log2_tile_w >= 6) return 4;
   return plan.in_stride_w % 2 == 0 ? 1 : 2;
 }
@@ -338,12 +340,12 @@ void place_steps(CorrelationPlan& plan, const CorrelationPass& pass, const std::
   }
 }
 
-/// Whether a stage's box is to have fewer positions.
+/// Returns true if a stage's box must have fewer positions.
 bool exceeds_box(const CorrelationPlan& plan) {
   const std::int32_t positions = 1 << plan.log2_box;
   if (plan.blocked) return positions > kBoxPositions;
   if (!plan.boxed) return false;
-  // Of one image, for several images' rows often have no padding that pad_box() takes.
+  // Only for one image, because several images' rows often have no padding that pad_box() supports.
   if (plan.unit_columns == 2 &&
       (plan.log2_stage_n() > 0 || plan.stage_stride_w << plan.log2_stage_w() > kPairedColumns))
     return true;
@@ -351,7 +353,7 @@ bool exceeds_box(const CorrelationPlan& plan) {
   return plan.stage_stride_w << plan.log2_stage_w() > kBoxedColumns;
 }
 
-/// Makes a boxed plan's rows and columns such that channels are 8 modulo 16 units apart, and no larger than a box.
+/// Sizes a boxed plan's rows and columns so that channels are 8 modulo 16 units apart, and no larger than a box.
 bool pad_box(CorrelationPlan& plan) {
   const std::int32_t rows = plan.rows, cols = plan.cols;
   for (plan.rows = rows; plan.rows <= rows + 1; ++plan.rows) {
@@ -396,7 +398,7 @@ bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, 
   if (plane_units64 * plan.stage_planes > kMaxStageUnits) return false;
   const auto plane_units = static_cast<std::int32_t>(plane_units64);
   if (plan.blocked) {
-    constexpr std::int32_t kMostBox = 128;  // rows, and columns, that the copy engine takes
+    constexpr std::int32_t kMostBox = 128;  // rows, and columns, that the copy engine supports
     if (plan.box_step() == 0 || plan.rows > kMostBox || plan.cols > kMostBox) return false;
     plan.box_positions = plane_units;
     plan.box_vectors = static_cast<std::int32_t>(ceil_div(plan.box_blocks * plane_units, 8) * 8);
@@ -404,7 +406,7 @@ bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, 
   } else if (plan.boxed) {
     plan.unit_pitch = plane_units;
   } else {
-    // 8 modulo 32 banks: the four channels that a warp's lanes read at once fall into four groups of eight banks.
+    // 8 modulo 32 banks: the four channels that a warp's lanes read at once use four groups of eight banks.
     plan.unit_pitch = static_cast<std::int32_t>(ceil_div(plane_units * plan.stage_planes - 8, 32) * 32 + 8);
   }
   plan.box_units = plan.stage_units * plan.unit_pitch;

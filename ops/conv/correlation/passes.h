@@ -1,4 +1,4 @@
-// How the steps of a correlation's classes are cut into passes, given its tile.
+// Cuts the steps of a correlation's classes into passes, given its tile.
 #pragma once
 
 #include <adjoint/ops/conv/correlation/plan.h>
@@ -17,11 +17,12 @@ struct CorrelationCut {
   friend bool operator==(const CorrelationCut&, const CorrelationCut&) = default;
 };
 
-/// Fills in the plan's classes and passes, and the shape of its stages. False where they are more than the plan holds,
+/// Fills in the plan's classes and passes, and the shape of its stages. Returns false if they exceed the plan's limits,
 /// or a stage is larger than shared memory.
 bool build_correlation_passes(const ConvGeometry& geometry, const CorrelationCut& cut, CorrelationPlan& plan);
 
-/// Fills in the steps and taps of a plan whose passes are cut so: apart, for of some hundred plans one is kept.
+/// Fills in the steps and taps of a plan whose passes are cut so: separately, because only one of some hundred plans is
+/// kept.
 void place_correlation_steps(const ConvGeometry& geometry, const CorrelationCut& cut, CorrelationPlan& plan);
 
 }  // namespace adjoint::cuda

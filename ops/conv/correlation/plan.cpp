@@ -1,4 +1,4 @@
-// Chooses tiles, passes and stages of the tensor-core kernels by what they cost (clocks.cpp).
+// Chooses tiles, passes and stages of the tensor-core kernels by their cost (clocks.cpp).
 #include <adjoint/ops/conv/correlation/plan.h>
 
 #include <adjoint/ops/conv/base/least_clocks.h>
@@ -49,8 +49,8 @@ bool divide_smem(CorrelationPlan& plan, const CorrelationLimits& limits) {
   };
   grow(plan.w_slots, 4, slot);
   grow(plan.x_stages, plan.boxed ? 4 : 3, stage_bytes(plan));
-  // The more, the further one multiplier may be ahead of another that stores. Of 256 columns a ninth is worth less than
-  // a fifth stage: U-Net's layer took .098 ms for .092.
+  // With more slots, one multiplier may be further ahead of another that stores. With 256 columns a ninth slot is worth
+  // less than a fifth stage: U-Net's layer took .098 ms instead of .092.
   grow(plan.w_slots, 8, slot);
   if (plan.boxed && plan.tile_columns == 256) grow(plan.x_stages, 5, stage_bytes(plan));
   if (plan.boxed) grow(plan.w_slots, 16, slot);
@@ -58,7 +58,7 @@ bool divide_smem(CorrelationPlan& plan, const CorrelationLimits& limits) {
   return true;
 }
 
-/// Tries cuts from the coarsest on; false where none fits.
+/// Tries cuts from the coarsest on; returns false if none fits.
 bool fit_passes(const ConvGeometry& g, const CorrelationLimits& limits, CorrelationPlan& plan, CorrelationCut& cut) {
   const std::int32_t all_planes = plan.blocked || plan.boxed ? 1 : plan.in_stride_w;
   for (const bool by_row : {false, true}) {
@@ -125,7 +125,7 @@ void set_columns(const CorrelationTile& tile, bool split, std::int32_t phases_pe
   p.column_tiles = p.tiles_per_class * static_cast<std::int32_t>(ceil_div(p.out_stride_h, phases_per_class));
 }
 
-/// Whether the copy engine may bring boxes of the input, and lanes read them without waiting for banks for long.
+/// Returns true if the copy engine may bring boxes of the input, and lanes read them with few bank conflicts.
 bool takes_boxes(const CorrelationPlan& p) {
   if (p.unit_channels != 1 || p.blocked || p.in_w % 4 != 0) return false;
   if (p.in_stride_w > kMostBoxedStride || p.in_stride_h > kMostBoxedRowStep) return false;
@@ -136,18 +136,18 @@ bool takes_boxes(const CorrelationPlan& p) {
 void flatten(const ConvGeometry& g, CorrelationPlan& p) {
   p.flat_h = flat_extent(g, p.transposed != 0, 0);
   const std::int32_t w = flat_extent(g, p.transposed != 0, 1);
-  // Vectors of results lie in one row.
+  // A vector of results lies in one row.
   const std::int32_t vector = std::gcd(16 / p.element_bytes(), p.out_w);
   const std::int32_t positions = std::max(vector / p.out_stride_w, 1);
   p.flat_w = static_cast<std::int32_t>(ceil_div(w, positions) * positions);
 }
 
-/// Whether a plan's results may lie in one line: of few phases in a row, which threads write in vectors.
+/// Returns true if a plan's results may lie in one line: few phases in a row, which threads write in vectors.
 bool takes_flat(const CorrelationPlan& p) { return p.blocked && p.out_stride_w <= 2 && p.phases_per_class == 1; }
 
 Divider divider(std::int32_t divisor) { return Divider(static_cast<std::uint32_t>(std::max(divisor, 1))); }
 
-/// Pairs of channels are an odd number of words apart, or of halves, so that reads of neighbouring ones meet all banks.
+/// Pairs of channels are an odd number of words apart, or of halves, so that reads of neighbouring ones use all banks.
 void set_packing(std::int32_t channels, CorrelationPlan& p) {
   CorrelationPacking& packing = p.packing;
   const std::int32_t taps = p.kernel_h * p.filter_w, summed = kChunkUnits * p.unit_channels;
@@ -160,9 +160,9 @@ void set_packing(std::int32_t channels, CorrelationPlan& p) {
   packing.taps = divider(taps);
 }
 
-/// Blocks of threads pack as many channels as leave work for all multiprocessors, as long as their columns fill a few
-/// sectors of memory, within shared memory of which a multiprocessor has room for several blocks'. False where rows of
-/// phases are too long to count.
+/// A block of threads packs as many channels as leave work for all multiprocessors, as long as their columns fill a few
+/// sectors of memory, within shared memory of which a multiprocessor has room for several blocks'. Returns false if
+/// rows of phases are too long to count.
 bool set_packing(const Machine& machine, CorrelationPlan& p) {
   constexpr std::int32_t kMostChannels = 64, kMostBytes = 44 << 10, kFewestColumns = 8;
   const double blocks_wanted = 4.0 * machine.multiprocessors;
@@ -212,7 +212,7 @@ bool supported(const ConvGeometry& g) {
   return g.taps() <= kMaxSteps && g.stride[0] <= kMaxClasses;
 }
 
-/// Of units of so many channels, or of pairs of columns, whose geometry `g` is.
+/// Plans for units of so many channels, or of pairs of columns, with geometry `g`.
 bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const PairedColumns* pairs, bool split,
                 const CorrelationLimits& limits, const Machine& machine, CorrelationPlan& plan) {
   if (!supported(g)) return false;
@@ -250,8 +250,9 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
         if (!fit_passes(g, limits, candidate, cut)) continue;
         if (!candidate.weights_resident && candidate.position_tiles() > 1) candidate.cluster = limits.cluster;
         if (candidate.tiles() > std::numeric_limits<std::int32_t>::max()) continue;
-        // Of equals, and of those in as many boxes of nearly equals, long rows and few images: they lie together in
-        // memory. A flat plan's results the copy engine cannot take, which the model does not know.
+        // Among equal plans, and among nearly equal ones that need equally many boxes, prefers long rows and few
+        // images, which are contiguous in memory. The copy engine cannot write a flat plan's results, which the model
+        // does not know.
         constexpr double kNearlyEqual = 0.98, kWithoutBoxes = 0.87;
         const double clocks = correlation_clocks(candidate, split, machine);
         const bool as_many_boxes =
@@ -266,7 +267,7 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
     const int least = candidate.blocked ? 0 : 3;
     for (int w = log2_positions; w >= least; --w) {
       if (w > least && (1 << (w - 1)) >= candidate.q_w) continue;
-      if (w < 3 && (1 << w) < candidate.q_w) continue;  // a vector of results lies in one row
+      if (w < 3 && (1 << w) < candidate.q_w) continue;  // a vector of results must lie in one row
       for (int h = log2_positions - w; h >= 0; --h) {
         if (h > 0 && (1 << (h - 1)) >= candidate.q_h) continue;
         try_shape(w, h, log2_positions - w - h);
@@ -283,7 +284,7 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
       if (candidate.gathers && !tile.gathers()) continue;
       if (candidate.blocked ? !tile.reads_blocks() : tile.blocked) continue;
       try_tile(tile, 1);
-      // Few channels: all rows of phases share a tile's columns, and the input is read once for them.
+      // With few channels all rows of phases share a tile's columns, and the input is read once for them.
       const std::int64_t all = std::int64_t{candidate.n_channels} * candidate.out_stride_w * candidate.out_stride_h;
       if (candidate.out_stride_h > 1 && all <= tile.columns) try_tile(tile, candidate.out_stride_h);
     }
@@ -304,9 +305,9 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
   return set_packing(machine, plan);
 }
 
-/// What a plan takes with packing its filter, of half precision.
+/// A plan's clocks including the packing of its filter, for half precision.
 double packed_clocks(const CorrelationPlan& plan, const Machine& machine) {
-  constexpr double kPackedBytes = 430;  // a clock
+  constexpr double kPackedBytes = 430;  // per clock
   return correlation_clocks(plan, false, machine) + 4.0 * static_cast<double>(plan.filter_units()) / kPackedBytes;
 }
 
@@ -316,7 +317,7 @@ TensorMapLayout correlation_input_layout(const CorrelationPlan& p, const void* x
   const std::int32_t row = p.in_w * p.unit_columns;
   const std::int64_t plane = std::int64_t{p.in_h} * row;
   return {.data = x,
-          .dtype = p.unit_columns == 2 ? kBFloat16 : kFloat32,  // float16 is copied alike
+          .dtype = p.unit_columns == 2 ? kBFloat16 : kFloat32,  // float16 is copied in the same way
           .extents = {row, p.in_h, p.batch, p.k_channels, p.groups},
           .strides = {1, row, plane * p.k_channels * p.groups, plane, plane * p.k_channels},
           .box = {p.cols * p.unit_columns, p.rows, 1 << p.log2_stage_n(), p.stage_units, 1},
@@ -340,7 +341,7 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, Arithmetic arithme
   const bool planned = plan_units(g, transposed, unit_channels, nullptr, is_split(arithmetic), limits, machine, plan);
   CorrelationPlan pairs;
   const bool takes_pairs = limits.pairs_columns && !transposed && unit_channels == 2;
-  // Clocks of the two searches do not compare, so that the other plans (PlansAbove) are those of one.
+  // Clocks of the two searches are not comparable, so the other plans (PlansAbove) come from one of them.
   if (!takes_pairs || PlansAbove::clocks() >= 0 || !plan_paired_columns(g, limits, machine, pairs)) return planned;
   if (!planned || packed_clocks(pairs, machine) < packed_clocks(plan, machine)) plan = pairs;
   return true;

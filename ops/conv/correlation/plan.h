@@ -7,31 +7,31 @@
 //     q * stride + phase takes only the taps with (phase + padding - k * dilation) divisible by stride, and each of
 //     them reads the feature at q + (phase + padding - k * dilation) / stride. Rows of phases form classes with lists
 //     of their own. Where the stride along a row is even, the lower half of a tile's columns holds the lower half of
-//     the phases, so that a step that only those take multiplies half of the columns; the upper half likewise.
+//     the phases, and the upper half the upper; a step that only one half takes multiplies half of the columns.
 //   conv: q is the feature position; the image is split into planes by its position mod stride, so that every tap reads
 //     one plane at unit stride; a column is a feature channel. There is one class.
 //
 // A block computes tiles of kPositions x kColumns outputs. The input is staged kChunkUnits units at a time as raw rows,
-// [unit][plane][image of the tile][row][column]; a unit is 32 bits: one float, or two halves of adjacent channels. Any
-// step is one constant offset into a stage. A class's steps are cut into passes, whose stages hold only what their
-// steps read, until a stage fits shared memory. Filter blocks are packed in the order in which a tile's walk consumes
-// them; their place is counted in halves, of kChunkUnits units x half of a tile's columns. The blocks of a cluster walk
-// tiles of the same columns and copy each filter block to all of them, a part each.
+// [unit][plane][image of the tile][row][column]; a unit is 32 bits: one float, or two halves of adjacent channels. Each
+// step is one constant offset into a stage. A class's steps are cut into passes, each with stages that hold only what
+// its steps read, until a stage fits shared memory. Filter blocks are packed in the order in which a tile's walk
+// consumes them; their place is counted in halves, of kChunkUnits units x half of a tile's columns. The blocks of a
+// cluster walk tiles of the same columns; each copies a part of every filter block to all of them.
 //
-// Where a group has few channels, steps gather: a step's units of K are any taps' and channels', kChunkUnits of them,
-// each with an offset of its own into the stage.
+// Where a group has few channels, steps gather: the kChunkUnits units of K in a step may belong to any taps and
+// channels, each with its own offset into the stage.
 //
-// A boxed plan's stages are made of boxes of the input, which the copy engine may bring as they lie:
-// [box of some positions][unit][image][row][column]; where conv has a stride, rows are not split by it, and
-// neighbouring positions are so many columns apart. Units of such a plan may be pairs of columns of half precision
-// (paired_columns.h); all its extents along a row are then of pairs.
+// A boxed plan's stages are boxes of the input, which the copy engine may copy unchanged: [box of some
+// positions][unit][image][row][column]; where conv has a stride, rows are not split by it, and neighbouring positions
+// are that many columns apart. Units of such a plan may be pairs of columns of half precision (paired_columns.h); all
+// its extents along a row are then counted in pairs.
 //
 // A blocked plan reads a copy of the input in channel blocks of four units (channel_blocks.h), which another kernel
-// makes beforehand. A stage is a box of the copy for every 64 positions of the tile: [block][image][row][column][unit],
-// where a step is a constant offset too.
+// makes beforehand. A stage is a box of the copy for every 64 positions of the tile: [block][image][row][column][unit];
+// here, too, a step is a constant offset.
 //
-// A flat plan is a blocked one whose copy has all images' positions in one line: its tiles are runs of that, whatever
-// the extents of a plane, and none is left in part but the last. Positions on zeros have no result.
+// A flat plan is a blocked one whose copy has all images' positions in one line: its tiles are runs of that line,
+// whatever the extents of a plane, and only the last tile may be partly empty. Positions on zeros have no result.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -59,13 +59,13 @@ struct CorrelationPlan {
   std::int32_t k_channels, n_channels;  // summed and produced, a group
   std::int32_t slices;         // groups of the plan that are one of the filter's, each with a slice of its sums
   std::int32_t chunks;         // of kChunkUnits units
-  std::int32_t gathers;        // whether steps gather
-  std::int32_t stage_units;    // of a position: kChunkUnits, or where steps gather all channels'
-  std::int32_t blocked;        // whether stages are boxes of a copy in channel blocks
-  std::int32_t boxed;          // whether they are boxes of the input
+  std::int32_t gathers;        // steps gather
+  std::int32_t stage_units;    // units of a position: kChunkUnits, or all channels' where steps gather
+  std::int32_t blocked;        // stages are boxes of a copy in channel blocks
+  std::int32_t boxed;          // stages are boxes of the input
   std::int32_t log2_box;       // log2 of a stage's positions, or of one of its boxes', halos aside
   std::int32_t boxes;          // of a stage
-  std::int32_t box_blocks;     // of a box: those of kChunkUnits units, and where float32 is split their tails
+  std::int32_t box_blocks;     // blocks of a box: those of kChunkUnits units, and their tails where float32 is split
   std::int32_t box_positions;  // halos and all
   std::int32_t box_vectors;    // of 16 bytes, from a box of a stage to the next
   std::int32_t in_h, in_w, out_h, out_w;
@@ -82,11 +82,11 @@ struct CorrelationPlan {
   std::int64_t tiles_n;
   std::int32_t tiles_per_class, phases_per_class, class_columns;
   std::int32_t takes_halves;
-  std::int32_t pairs_halves;    // whether steps of half of the columns come in pairs of a lower and an upper one
-  std::int32_t segments;        // of a tile's columns: 2 where each half of the phases has a half of them, else 1
+  std::int32_t pairs_halves;    // steps of half of the columns come in pairs of a lower and an upper one
+  std::int32_t segments;        // segments of a tile's columns: 2 where each half of the phases has one half, else 1
   std::int32_t rows, cols;      // of a plane of a stage or of one of its boxes, for one image
   std::int32_t stage_planes;    // the most that a pass loads
-  std::int32_t copy_elements;   // of a row of the input, that one copy may take where rows are aligned to them
+  std::int32_t copy_elements;   // elements that one copy may take from a row of the input aligned to them
   std::int32_t stage_stride_w;  // columns of a stage from a position to the next
   std::int32_t unit_pitch;      // units from one channel of a stage to the next
   std::int32_t box_units;       // units from a boxed stage's box to the next
@@ -105,7 +105,7 @@ struct CorrelationPlan {
   CorrelationClass class_list[kMaxClasses];
   CorrelationPass passes[kMaxPasses];
   CorrelationStep steps[kMaxSteps];
-  CorrelationTap taps[kMaxSteps];  // of each step, or where steps gather those that their units name
+  CorrelationTap taps[kMaxSteps];  // the tap of each step; where steps gather, the taps that their units name
 
   ADJOINT_HD std::int64_t position_tiles() const { return tiles_n * tiles_h * tiles_w; }
   /// A multiple of the cluster: the last few may lie beyond the batch.
@@ -114,14 +114,14 @@ struct CorrelationPlan {
   }
   /// Bytes of an element of the input.
   ADJOINT_HD std::int32_t element_bytes() const { return 4 / (unit_channels * unit_columns); }
-  /// Whether some steps take half of a tile's columns.
+  /// Whether some steps use half of a tile's columns.
   ADJOINT_HD bool halves() const {
     for (std::int32_t i = 0; i < classes; ++i) {
       if (class_list[i].halves != 2 * class_list[i].steps) return true;
     }
     return false;
   }
-  /// Whether the positions of a warp lie in one row of the tile, and are neighbours in a stage.
+  /// Whether a warp's positions lie in one row of the tile and are neighbours in a stage.
   ADJOINT_HD bool one_row() const { return stage_stride_w == 1 && 1 << log2_tile_w >= 16 * m_tiles; }
   /// log2 of the images, rows and columns of the tile that a stage, or a box of it, holds, halos aside.
   ADJOINT_HD std::int32_t log2_stage_w() const { return log2_box < log2_tile_w ? log2_box : log2_tile_w; }
@@ -130,8 +130,7 @@ struct CorrelationPlan {
     return left < log2_tile_h ? left : log2_tile_h;
   }
   ADJOINT_HD std::int32_t log2_stage_n() const { return log2_box - log2_stage_w() - log2_stage_h(); }
-  /// Of a blocked plan: positions of a box from eight of its 64 to the next eight; 0 where they are not all so far
-  /// apart.
+  /// For a blocked plan: positions of a box from eight of its 64 to the next eight; 0 if these distances differ.
   ADJOINT_HD std::int32_t box_step() const {
     const std::int32_t w = log2_stage_w(), h = log2_stage_h();
     if (w == 6 || (rows == 1 << h && cols == 1 << w)) return 8;
@@ -153,7 +152,7 @@ ADJOINT_HD inline std::int64_t correlation_first_half(const CorrelationPlan& p, 
          (static_cast<std::int64_t>(c.first_half) * p.tiles_per_class + tile_in_class * c.halves) * p.chunks;
 }
 
-/// One unit of a block's walk: where its positions and columns begin.
+/// One unit of a block's work: its first positions and columns.
 struct CorrelationWork {
   std::int64_t n;     // first image
   std::int32_t h, w;  // first position
@@ -189,9 +188,9 @@ ADJOINT_HD inline CorrelationPosition correlation_position(const CorrelationPlan
           m & ((1 << p.log2_tile_w) - 1)};
 }
 
-/// The same where a plan may be flat, whose rows and images a tile does not know: some positions have no result, they
-/// are beyond the batch or the output. kBlocked: whether the plan is blocked; kernels of others, whose code the
-/// compiler then knows to be as it was, keep their sums in registers.
+/// The same for plans that may be flat, where a tile does not know its rows and images: positions beyond the batch or
+/// the output have no result. kBlocked: whether the plan is blocked; kernels for other plans pass false, so that the
+/// compiler keeps their sums in registers.
 template <bool kBlocked = true>
 ADJOINT_HD inline CorrelationPosition correlation_position(const CorrelationPlan& p, const CorrelationWork& work,
                                                            std::int32_t m) {
@@ -218,7 +217,7 @@ ADJOINT_HD constexpr int correlation_staged_columns(int tile_columns, bool block
 }
 ADJOINT_HD constexpr int correlation_staged_positions(int m_tiles, bool blocked) { return blocked ? 16 : 16 * m_tiles; }
 
-/// Of the phases that staged columns hold as neighbouring pixels; -1 where they hold none.
+/// log2 of the phases that staged columns hold as neighbouring pixels; -1 if they hold none.
 ADJOINT_HD constexpr int correlation_log2_interleave(int out_stride_w) {
   for (int log2 = 0; log2 <= 4; ++log2) {
     if (out_stride_w == 1 << log2) return log2;
@@ -226,7 +225,7 @@ ADJOINT_HD constexpr int correlation_log2_interleave(int out_stride_w) {
   return -1;
 }
 
-/// What a column of a tile is: an output channel of the group, and the phase of the output position.
+/// A column of a tile: an output channel of the group, and the phase of the output position.
 struct CorrelationColumn {
   std::int32_t channel, phase_h, phase_w;
   bool valid;
@@ -256,7 +255,8 @@ ADJOINT_HD inline std::int32_t correlation_tap(std::int32_t offset, std::int32_t
   return distance / dilation;
 }
 
-/// The filter's tap (kh * filter_w + kw) of a tap's place and a column, or -1 for none; of a pair of columns `half`'s.
+/// The filter's tap (kh * filter_w + kw) for a tap's place and a column, or -1 for none; for a pair of columns, that of
+/// `half`.
 ADJOINT_HD inline std::int32_t correlation_filter_tap(const CorrelationPlan& p, const CorrelationTap& tap,
                                                       const CorrelationColumn& column, std::int32_t half = 0) {
   if (!column.valid) return -1;
@@ -291,7 +291,7 @@ ADJOINT_HD inline std::int32_t correlation_block_half(const CorrelationPlan& p, 
   return pass.first_half * p.chunks + chunk * pass.halves + p.steps[step].first_half;
 }
 
-/// One of a gathering step's units of K: an index into taps, and which of its units; -1 for none.
+/// One of a gathering step's units of K: an index into taps, and a unit of that tap; -1 for none.
 struct CorrelationUnit {
   std::int32_t tap, channel;
 };
@@ -324,15 +324,15 @@ ADJOINT_HD inline std::int32_t correlation_item_bytes(const CorrelationPlan& p) 
   return (8 * p.unit_pitch * p.boxes + 127) / 128 * 128;
 }
 
-/// Where what a block has lies in its dynamic shared memory, in bytes from where that begins: warps' staging rows, or
-/// boxes in their place, then barriers, the bias of columns, filter slots, the loaders' table, that of gathering steps,
-/// and stages of the input.
+/// The layout of a block's dynamic shared memory, in bytes from its start: the warps' staging rows, or boxes in their
+/// place, then barriers, the columns' bias, filter slots, the loaders' table, the table of gathering steps, and stages
+/// of the input.
 struct CorrelationSmem {
   std::int32_t barriers, bias, w, items, gather, x;
   std::int64_t end;
 };
 
-/// Of the wgmma kernels; what a kernel knows of its plan when it is compiled it says itself.
+/// For the wgmma kernels; a kernel passes the properties of its plan that it knows at compile time.
 ADJOINT_HD inline CorrelationSmem correlation_smem(const CorrelationPlan& p, int consumers, int tile_columns,
                                                    int m_tiles, bool blocked, bool gathers) {
   CorrelationSmem at{};
@@ -376,22 +376,21 @@ struct CorrelationLimits {
   std::int32_t most_columns = 256;
   std::int32_t cluster = 2;  // blocks that may share filter blocks
   std::int32_t most_blocks_per_sm = 2;
-  bool pairs_halves = false;   // whether the plan is to; a blocked one does in any case
-  bool gathers = false;        // whether steps may
-  bool boxed = false;          // whether the plan may be
-  bool every_tile = false;     // whether it may be of those that the mma kernels lack
-  bool blocked = false;        // whether the plan is to be
-  bool flat = false;           // whether it may be
-  bool pairs_columns = false;  // whether units of half precision may be pairs of columns
+  bool pairs_halves = false;   // the plan is to pair them; a blocked one does in any case
+  bool gathers = false;        // steps may gather
+  bool boxed = false;          // the plan may be boxed
+  bool every_tile = false;     // tiles that the mma kernels lack are allowed
+  bool blocked = false;        // the plan is to be blocked
+  bool flat = false;           // the plan may be flat
+  bool pairs_columns = false;  // units of half precision may be pairs of columns
 };
 /// Of plans for sm_90a's kernels.
 inline constexpr CorrelationLimits kCorrelationLimits{
     .pairs_halves = true, .gathers = true, .boxed = true, .every_tile = true, .pairs_columns = true};
 inline constexpr CorrelationLimits kBlockedLimits{.every_tile = true, .blocked = true, .flat = true};
 
-/// A boxed plan's input, float32 or in pairs of halves, as the copy engine sees it: (columns, rows, images, channels of
-/// a group, groups).
-/// Where float32 is not split, it is rounded to tf32 on its way.
+/// A boxed plan's input, float32 or pairs of halves, as the copy engine sees it: (columns, rows, images, channels of a
+/// group, groups). Unless float32 is split, the copy rounds it to tf32.
 ADJOINT_API TensorMapLayout correlation_input_layout(const CorrelationPlan& plan, const void* x, bool split);
 /// A blocked plan's copy as the copy engine sees it: boxes of kBoxPositions positions, halos and all.
 ADJOINT_API TensorMapLayout correlation_copy_layout(const CorrelationPlan& plan, const void* copy);
@@ -401,7 +400,7 @@ inline std::int64_t correlation_input_bytes(const CorrelationPlan& p) {
   return p.batch * p.groups * p.k_channels * p.in_h * p.in_w * p.unit_columns * p.element_bytes();
 }
 
-/// What one copy may take of a row of x: the plan's shape of a stage and the rows' alignment allow it.
+/// Bytes that one copy may take from a row of x, as far as the plan's shape of a stage and the rows' alignment allow.
 inline std::int32_t correlation_load_bytes(const CorrelationPlan& plan, const void* x, std::int64_t element_size) {
   if (plan.unit_columns == 2) return 16;  // the copy engine's
   const std::int64_t row = plan.in_w * element_size;
@@ -412,12 +411,12 @@ inline std::int32_t correlation_load_bytes(const CorrelationPlan& plan, const vo
   return static_cast<std::int32_t>(element_size);
 }
 
-/// False where the kernels do not take the geometry: extents from 2^28 on, more steps, passes or classes than fit, or a
-/// copy of more than kMostCopyBytes.
+/// False where the kernels do not support the geometry: extents from 2^28 on, more steps, passes or classes than fit,
+/// or a copy of more than kMostCopyBytes.
 ADJOINT_API bool plan_correlation(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic,
                                   const CorrelationLimits& limits, const Machine& machine, CorrelationPlan& plan);
-/// conv of half precision by pairs of columns alone, whatever else would be quicker; false where pair_columns() is,
-/// too. `limits` are to allow boxes.
+/// conv of half precision by pairs of columns, even if another plan would be faster; false where pair_columns() is
+/// false. `limits` must allow boxes.
 ADJOINT_API bool plan_paired_columns(const ConvGeometry& geometry, const CorrelationLimits& limits,
                                      const Machine& machine, CorrelationPlan& plan);
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMostSlices = 64;
 
-/// Whether slices of so many channels are padded to whole chunks by no more than a quarter.
+/// Returns true if padding slices of so many channels to whole chunks adds at most a quarter.
 bool cuts(std::int64_t channels, std::int64_t slices, std::int64_t chunk_channels) {
   if (channels % slices != 0) return false;
   return 4 * slices * ceil_div(channels / slices, chunk_channels) <= 5 * ceil_div(channels, chunk_channels);
@@ -23,8 +23,8 @@ std::int64_t slices_bytes(const CorrelationPlan& sliced) {
 }
 
 double slices_clocks(const CorrelationPlan& plan, bool split, const Machine& machine) {
-  // Another launch, for which the kernels that copy their input first leave less to wait for, and every partial result
-  // written and read: bytes a clock, of the L2.
+  // Another launch, for which kernels that copy their input first wait less, and every partial result written and read:
+  // bytes per clock, of the L2.
   const double launch = plan.blocked ? 0 : 5000;
   constexpr double kBytes = 3500;
   return correlation_clocks(plan, split, machine) + launch + 2.0 * static_cast<double>(slices_bytes(plan)) / kBytes;

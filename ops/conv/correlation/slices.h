@@ -1,7 +1,7 @@
-// How conv and conv_transpose fill a GPU where tiles are few, as in deep layers of small planes and at batch 1: the
-// channels that are summed are cut into slices. A slice is a group of its own to a tensor-core kernel, which makes
-// partial results in float32, [image][group][slice][channel][position]; another kernel adds them up. How many slices
-// there are follows from the geometry alone, and so do the bits.
+// How conv and conv_transpose fill a GPU if there are few tiles, as in deep layers of small planes and at batch 1: the
+// summed channels are cut into slices. A slice is a separate group to a tensor-core kernel, which computes partial
+// results in float32, [image][group][slice][channel][position]; another kernel adds them up. The geometry alone
+// determines the number of slices, and so the bits.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -12,16 +12,16 @@
 
 namespace adjoint::cuda {
 
-/// Of the partial results, in bytes.
+/// The size of the partial results in bytes.
 ADJOINT_API std::int64_t slices_bytes(const CorrelationPlan& sliced);
-/// The quickest plan of two slices or more, in the model; false where channels cannot be cut without much padding.
-/// Arguments as plan_correlation()'s, of which `limits` are one of the two kernels'.
+/// The fastest plan with at least two slices, by the model; returns false if channels cannot be cut without much
+/// padding. Arguments as in plan_correlation(), with the `limits` of one of the two kernels.
 ADJOINT_API bool plan_slices(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic,
                              const CorrelationLimits& limits, const Machine& machine, CorrelationPlan& plan);
-/// What the model says of the slices and of their addition, in clocks.
+/// The model's clocks of the slices and of their addition.
 ADJOINT_API double slices_clocks(const CorrelationPlan& sliced, bool split, const Machine& machine);
-/// Whether tiles of the plan leave multiprocessors of an H200 idle, so that slices may pay. Whatever machine it is made
-/// for: on one multiprocessor, which leaves nothing idle, tests reach the slices of large tiles.
+/// Returns true if tiles of the plan leave multiprocessors of an H200 idle, so that slices may pay. It does not depend
+/// on the plan's machine: tests with one multiprocessor, which leaves nothing idle, so reach the slices of large tiles.
 ADJOINT_API bool has_few_tiles(const CorrelationPlan& whole);
 
 }  // namespace adjoint::cuda

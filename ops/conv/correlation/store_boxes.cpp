@@ -21,8 +21,8 @@ TensorMapLayout correlation_store_layout(const CorrelationPlan& p, const void* o
   const std::int32_t width = correlation_box_width(p, boxes);
   const std::int64_t channels = std::int64_t{p.groups} * p.n_channels, plane = std::int64_t{p.out_h} * p.out_w;
   const std::int32_t shift = odd ? kBoxShift : 0, parities = boxes.parities;
-  const std::int32_t length = p.out_w + shift;  // without what is no multiple of 16 bytes
-  // Steps along axes of one are multiples of 16 bytes, too.
+  const std::int32_t length = p.out_w + shift;  // without the rest beyond a multiple of 16 bytes
+  // Steps along axes of extent one must be multiples of 16 bytes, too.
   const std::int64_t row = std::int64_t{p.out_w} * parities;
   return {.data = static_cast<const float*>(out) + (odd ? plane - shift : 0),
           .dtype = kFloat32,

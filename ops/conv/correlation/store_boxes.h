@@ -1,15 +1,15 @@
-// How results of the tensor-core kernels of conv and conv_transpose leave by the copy engine: a warp stages a round's
-// columns (correlation_staged_columns) as boxes of the output, and one instruction a box writes it, clipped to what
-// there is. Plain C++ for host and device, tested without a GPU.
+// How the copy engine writes results of the tensor-core kernels of conv and conv_transpose: a warp stages a round's
+// columns (correlation_staged_columns) as boxes of the output, and one instruction per box writes it, clipped to the
+// output. Plain C++ for host and device, tested without a GPU.
 //
-// Where rows are planes of an even length that is no multiple of four, every second channel's begins between two
+// If rows are planes of an even length that is not a multiple of four, every second channel's begins between two
 // multiples of 16 bytes. Its boxes begin kBoxShift pixels after the line's first and are as much shorter on both sides;
-// such channels have boxes of their own. The lanes write what is left, and the last pixels of the other rows, whose
-// last 16 bytes the copy engine would write whole, into the next row (seen on an H200).
+// such channels have their own boxes. The lanes write the rest, and the last pixels of the other rows: the copy engine
+// would write the last 16 bytes of these completely, into the next row (seen on an H200).
 //
 // A box is `channels` channels of one run of the warp's positions with all phases of each: `line` neighbouring pixels,
-// or as many in some short rows. In shared memory they lie [set][parity][box][channel][pixel], 16-byte chunks exchanged
-// as the copy engine's swizzle has it, so that lanes that hold a product's sums meet no bank twice.
+// or as many in some short rows. In shared memory the order is [set][parity][box][channel][pixel], with 16-byte chunks
+// permuted by the copy engine's swizzle, so that lanes that hold a product's sums have no bank conflicts.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -23,11 +23,11 @@ namespace adjoint::cuda {
 /// The boxes of one round, for 1 << log2_phases phases of a position.
 struct CorrelationBoxes {
   std::int32_t log2_phases, staged;  // columns of a round
-  std::int32_t line;                 // pixels of a channel in a box: 32 at most
-  std::int32_t sets;      // of channels: 2 where there are no phases, for half of the columns are far from the others
-  std::int32_t parities;  // of a set: 2 where every second channel's boxes are shifted, which follow the others
-  std::int32_t channels;  // of a box
-  std::int32_t boxes;     // of a set
+  std::int32_t line;                 // pixels of a channel in a box: at most 32
+  std::int32_t sets;      // of channels: 2 without phases, because half of the columns are far from the others
+  std::int32_t parities;  // per set: 2 if every second channel's boxes are shifted; those follow the others
+  std::int32_t channels;  // per box
+  std::int32_t boxes;     // per set
 
   ADJOINT_HD constexpr CorrelationBoxes(int log2_phases_, bool shifts, int staged_, int positions_)
       : log2_phases(log2_phases_),
@@ -43,8 +43,8 @@ struct CorrelationBoxes {
   ADJOINT_HD constexpr std::int32_t count() const { return sets * parities * boxes; }
   ADJOINT_HD constexpr std::int32_t bytes() const { return count() * box_bytes(); }
 
-  /// Where a staged column's value at position m of the round lies, before chunks are exchanged and shifts aside: its
-  /// bits are those of the column and the position, each at a place of its own.
+  /// The place of a staged column's value at position m of the round, before chunks are permuted and without shifts:
+  /// its bits are those of the column and the position, each at its own place.
   ADJOINT_HD constexpr std::uint32_t byte(int column, int m) const {
     const int half = column / (staged / 2), within = column % (staged / 2);
     const int log2_half = log2_phases == 0 ? 0 : log2_phases - 1;
@@ -56,14 +56,14 @@ struct CorrelationBoxes {
   }
 };
 
-/// Chunks exchanged within `mask` + 1 of them; of a sum of bits, the sum of what this is of each.
+/// Permutes chunks within `mask` + 1 of them; it distributes over a sum of bits.
 ADJOINT_HD constexpr std::uint32_t exchange_chunks(std::uint32_t byte, std::uint32_t mask) {
   return byte ^ (byte >> 7 & mask) << 4;
 }
 
 inline constexpr int kBoxShift = 2;
 
-/// Whether every second channel's boxes are shifted.
+/// Returns true if every second channel's boxes are shifted.
 ADJOINT_HD inline bool correlation_shifts_boxes(const CorrelationPlan& p) { return p.out_w % 4 == 2; }
 
 ADJOINT_HD inline CorrelationBoxes correlation_boxes(const CorrelationPlan& p) {
@@ -78,14 +78,14 @@ ADJOINT_HD inline std::int32_t correlation_box_width(const CorrelationPlan& p, c
   return row < boxes.line ? row : boxes.line;
 }
 
-/// Whether float32 results of the plan, to `out`, may leave so: rows of the output begin at multiples of 16 bytes, or
-/// those of every second channel do, have up to 8 phases, a power of two, and boxes of a few rows, channels and phases
-/// that keep within an image and a group.
+/// Returns true if float32 results of the plan can be stored so to `out`: rows of the output, or those of every second
+/// channel, begin at multiples of 16 bytes, have up to 8 phases, a power of two, and boxes of a few rows, channels and
+/// phases that stay within an image and a group.
 ADJOINT_API bool correlation_stores_boxes(const CorrelationPlan& plan, const void* out);
 
-/// The output as the copy engine sees it: pixels of a row, phases of rows, rows, channels of all groups, images. Where
-/// boxes are shifted, every second channel alone, those from the first on, whose rows' last pixels are left out, or,
-/// `odd`, from the second on, whose rows are told of kBoxShift pixels early.
+/// The output in the copy engine's view: pixels of a row, phases of rows, rows, channels of all groups, images. If
+/// boxes are shifted, only every second channel: those from the first on, without their rows' last pixels, or, with
+/// `odd`, from the second on, with rows that start kBoxShift pixels early.
 ADJOINT_API TensorMapLayout correlation_store_layout(const CorrelationPlan& plan, const void* out, bool odd = false);
 
 }  // namespace adjoint::cuda

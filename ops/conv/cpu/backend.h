@@ -1,5 +1,5 @@
-// The trio as each CPU backend computes it, in float32 and float64: operands are contiguous and have the geometry's
-// shapes, a bias, the third operand of the first two, may be undefined, and results are written whole.
+// The trio of each CPU backend, in float32 and float64: operands are contiguous and have the geometry's shapes, the
+// bias, the third operand of the first two, may be undefined, and results are written completely.
 #pragma once
 
 #include <adjoint/core/tensor.h>

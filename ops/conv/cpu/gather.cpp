@@ -1,7 +1,7 @@
-// conv and conv_transpose on the CPU: plans, packed filters, and one task a tile.
+// conv and conv_transpose on the CPU: plans, packed filters, and one task per tile.
 //
-// How work is cut depends on shapes and on the instruction set, never on the number of threads, and each output is
-// summed by one task in a fixed order.
+// Shapes and the instruction set determine how work is split, never the number of threads, and one task sums each
+// output in a fixed order.
 
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/tensor_impl.h>
@@ -41,17 +41,17 @@ bool all_finite(const T* values, std::int64_t count) {
   return finite;
 }
 
-// Rows of the product, the same in every plan of a call, whose filters are packed together.
+// Rows of the product, the same in every plan of a call; their filters are packed together.
 struct RowBlock {
   std::int64_t begin, end;
   std::int64_t size() const { return end - begin; }
 };
 
-// Packs a strip of inner channels of one plan: to[tap][inner channel][row]. Returns whether every value was finite.
+// Packs a strip of inner channels of one plan: to[tap][inner channel][row]. Returns true if every value was finite.
 template <class T>
 bool pack_strip(const OwnedGatherPlan& owned, RowBlock block, std::int64_t first, std::int64_t channels,
                 const FilterLayout& layout, const T* filter, T* to) {
-  // Transposed by way of a strip that stays in the first-level cache: steps through `to` are large powers of two.
+  // Transposed through a strip that stays in the first-level cache, because steps through `to` are large powers of two.
   constexpr std::int64_t kStripTaps = 16, kMostRows = 8;
   std::array<T, kStripChannels * kStripTaps * kMostRows> strip;
   const GatherPlan& plan = owned.plan;
@@ -84,7 +84,7 @@ bool pack_strip(const OwnedGatherPlan& owned, RowBlock block, std::int64_t first
 struct Task {
   std::size_t plan;
   ProductTile tile;
-  ShiftTile shift_tile;  // in place of tile where the plan is by shifts
+  ShiftTile shift_tile;  // in place of tile if the plan is by shifts
 };
 
 void append_shift_tiles(std::size_t index, const OwnedGatherPlan& owned, std::vector<Task>& tasks) {
@@ -154,7 +154,7 @@ class PackedFilters {
   bool finite_ = true;
 };
 
-/// What a call needs besides its input: kept across calls where the filter is frozen.
+/// The data of a call besides its input: kept across calls if the filter is frozen.
 template <class T>
 struct Packed {
   std::vector<OwnedGatherPlan> plans;

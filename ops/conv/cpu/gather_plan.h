@@ -1,4 +1,4 @@
-// From a ConvGeometry to the plans that compute conv and conv_transpose. Internal to ops/conv/cpu.
+// Turns a ConvGeometry into the plans that compute conv and conv_transpose. Internal to ops/conv/cpu.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -15,9 +15,9 @@ namespace adjoint::cpu {
 struct OwnedGatherPlan {
   GatherPlan plan;
   std::vector<Place> tap_places, slot_places;
-  std::vector<std::int64_t> kernel_taps;  // (slots, taps): which tap of the filter
+  std::vector<std::int64_t> kernel_taps;  // (slots, taps): the tap of the filter
 
-  bool by_shifts = false;  // computed by ShiftTiles of this extent at most
+  bool by_shifts = false;  // computed by ShiftTiles of at most this extent
   ShiftPlan shifts{};
   Place shift_tile;
   std::vector<ShiftPlan::Tap> shift_taps;
@@ -27,8 +27,8 @@ struct OwnedGatherPlan {
   std::int64_t scratch() const;
 };
 
-/// What limits a plan: rows of a block of the product, positions of a panel, and whether positions whose taps differ
-/// may share a plan. They may where the filter is finite: a tap outside the image is multiplied as zero then.
+/// The limits of a plan: rows of a block of the product, positions of a panel, and whether positions with different
+/// taps may share a plan. They may if the filter is finite, because a tap outside the image is then multiplied as zero.
 struct PlanLimits {
   std::int64_t block = 1, panel = 1;
   bool exact_taps = false;

@@ -1,4 +1,4 @@
-// One tile of conv or conv_transpose: gathers its inputs into panels, has them multiplied by the packed filter, stores
+// One tile of conv or conv_transpose: gathers its inputs into panels, multiplies them by the packed filter, and stores
 // the sums. For files that are compiled for one instruction set: see ops/matmul/cpu/micro_kernel.h.
 #pragma once
 
@@ -43,7 +43,7 @@ inline void copy_strided(T* to, const T* from, Index count, Index any_step) {
   for (Index i = 0; i < count; ++i) to[i] = from[i * distance];
 }
 
-// A row of `length` with zeros where it lies outside. `from` is where its first position would be.
+// A row of `length` with zeros for positions outside. `from` is the address of its first position, inside or not.
 template <int step, class T>
 inline void copy_row(const T* from, Index any_step, Inside valid, Index length, T* to) {
   if constexpr (step == 1) {
@@ -56,8 +56,8 @@ inline void copy_row(const T* from, Index any_step, Inside valid, Index length, 
   }
 }
 
-// Rows of a panel, `pitch` apart, from the planes of as many channels. `from` is where the run's first position would
-// be.
+// Rows of a panel, `pitch` apart, from the planes of as many channels. `from` is the address of the run's first
+// position, inside or not.
 template <int step, class T>
 void gather_run(Index channels, const T* from, Index plane, Index any_step, Inside valid, Index length, T* to,
                 Index pitch) {
@@ -99,7 +99,7 @@ void gather(const GatherPlan& plan, const ProductTile& tile, const Run* runs, In
   }
 }
 
-// Where the sums of one run of positions go: q's are `count`, outputs `step` apart.
+// The destination of the sums of one run of positions: `count` of them, outputs `step` apart.
 template <class T>
 struct OutputRun {
   const T* sums;

@@ -1,6 +1,6 @@
-// The inner loops of the weight gradient where a group has few channels, depthwise above all: each tap's sum is the dot
-// product of rows of one image plane and one feature plane, vectors along the rows.
-// For files that are compiled for one instruction set: see ops/matmul/cpu/micro_kernel.h.
+// The inner loops of the weight gradient if a group has few channels, above all depthwise: each tap's sum is the dot
+// product of rows of one image plane and one feature plane, with vectors along the rows. For files that are compiled
+// for one instruction set: see ops/matmul/cpu/micro_kernel.h.
 #pragma once
 
 #include <adjoint/ops/conv/cpu/gather_tile.h>
@@ -9,7 +9,7 @@
 namespace adjoint::cpu {
 namespace {
 
-// Sums of products, kept in several chains because an addition takes several cycles.
+// Sums of products, in several chains because an addition takes several cycles.
 template <class T>
 struct DotSums {
   Vector<T> chains[4] = {};

@@ -1,4 +1,4 @@
-// The trio on the CPU: which backend computes, in which dtype, and the activation behind it.
+// The trio on the CPU: the backend, the dtype of the computation, and the activation.
 #include <adjoint/core/cpu_backend.h>
 #include <adjoint/ops/conv/cpu/backend.h>
 #include <adjoint/ops/conv/kernels.h>
@@ -20,8 +20,8 @@ const Backend<T>& backend() {
   }
 }
 
-// The activation is a pass of its own, over sums that are not yet rounded to 16 bits. `kernel(backend)` is what
-// computes them.
+// Applies the activation in a separate pass, over sums that are not yet rounded to 16 bits. `kernel(backend)` computes
+// the sums.
 template <class Kernel>
 void run_activated(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr, Kernel&& kernel) {
   in_compute_type(in, out[0], [&]<class T>(std::span<const Tensor> operands, Tensor& result) {

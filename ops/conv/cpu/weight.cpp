@@ -15,7 +15,7 @@
 namespace adjoint::cpu {
 namespace {
 
-// Feature positions o, of one axis, whose image position for tap k exists, cut to `within`.
+// Feature positions o, along one axis, whose image position for tap k exists, clamped to `within`.
 Range reached(const ConvGeometry& g, std::size_t axis, std::int64_t k, Range within) {
   const std::int64_t base = image_position(0, k, g.stride[axis], g.padding[axis], g.dilation[axis]);
   const std::int64_t first = base >= 0 ? 0 : ceil_div(-base, g.stride[axis]);

@@ -1,4 +1,4 @@
-// Feature positions in parts, for weight gradients: what is summed together, by shape alone.
+// Feature positions in chunks, for weight gradients: shapes alone determine the positions that are summed together.
 #pragma once
 
 #include <adjoint/ops/conv/geometry.h>

@@ -1,5 +1,5 @@
-// Dot products of rows, one task a pair of planes. Where a filter has few pairs, shares of the positions are summed
-// apart and then added up in order, as shapes alone decide.
+// Dot products of rows, one task per pair of planes. If a filter has few pairs, shares of the positions are summed
+// separately and then added up in order, as determined by shapes alone.
 #include <adjoint/ops/conv/cpu/weight_narrow.h>
 
 #include <adjoint/core/parallel.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kChunkPositions = 4096;
 
-// Elements of the image rows that a chunk reads, where they are split by column.
+// Elements of the image rows that a chunk reads, if they are split by column.
 std::int64_t rows_read(const ConvGeometry& g, const Chunk& chunk) {
   if (g.stride[1] == 1) return 0;
   const std::int64_t rows = (chunk.h.size() - 1) * g.stride[0] + (g.kernel[0] - 1) * g.dilation[0] + 1;

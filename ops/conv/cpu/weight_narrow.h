@@ -1,4 +1,4 @@
-// conv_weight where a group's channels would not fill a vector.
+// conv_weight if a group's channels would not fill a vector.
 #pragma once
 
 #include <adjoint/core/tensor.h>
@@ -9,7 +9,8 @@
 
 namespace adjoint::cpu {
 
-/// Whether a vector along rows does more than one along channels would, and rows are split for few enough residues.
+/// Returns true if a vector along rows does more work than one along channels, and rows are split for few enough
+/// residues.
 template <class T>
 bool is_narrow(const ConvGeometry& g) {
   constexpr std::int64_t kMostStride = 16;

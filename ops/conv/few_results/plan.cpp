@@ -12,11 +12,12 @@ namespace {
 
 constexpr std::int64_t kMostSlices = 64;
 
-// The model counts microseconds of an H200, and was fitted to measured times; it is told in clocks.
-constexpr double kGatherMicroseconds = 8, kWeightMicroseconds = 5.5, kAddMicroseconds = 2;  // of what is nearly empty
-constexpr double kValues = 0.35e6;  // of the operand of many channels, read in a microsecond
-// Of a warp's product: its source's part, and that of each channel. Of a warp's step of conv_weight: what it begins
-// with, and for each value, tap and product. Clocks of a multiprocessor.
+// The model counts microseconds of an H200, and was fitted to measured times; its result is converted to clocks.
+constexpr double kGatherMicroseconds = 8, kWeightMicroseconds = 5.5,
+                 kAddMicroseconds = 2;  // launches that are nearly empty
+constexpr double kValues = 0.35e6;      // values of the operand with many channels that are read in a microsecond
+// Clocks of a multiprocessor. For a warp's product: the source's part, and that of each channel. For a warp's step of
+// conv_weight: the start, then each value, tap and product.
 constexpr double kSourceClocks = 2.6, kChannelClocks = 2.4;
 constexpr double kStepClocks = 16, kFeatureClocks = 1.2, kTapClocks = 4, kImageClocks = 2.5, kProductClocks = 0.4;
 
@@ -50,15 +51,15 @@ FewResultsAxis gather_axis(const ConvGeometry& g, std::size_t axis, bool transpo
   return a;
 }
 
-/// Of the largest power of two up to `most` that is not above `value`, or 1.
+/// The largest power of two that is at most `most` and not above `value`; at least 1.
 std::int32_t power_of_two(std::int64_t value, std::int32_t most) {
   std::int32_t power = 1;
   while (2 * power <= std::min<std::int64_t>(value, most)) power *= 2;
   return power;
 }
 
-/// Positions that lanes read side by side lie in one plane, or their sectors hold what nobody reads; the other threads
-/// of a block share the channels. More slices than fill the machine only add sums to add up.
+/// Positions that lanes read side by side should lie in one plane, as sectors would otherwise hold unused values; a
+/// block's other threads share the channels. Slices beyond those that fill the machine only cost additions.
 void cut_channels(const Machine& machine, FewResultsPlan& p) {
   constexpr std::int32_t kMostLanes = 64;
   constexpr std::int64_t kLeastChannels = 2, kChannelsAtOnce = 4;  // of a thread
@@ -155,7 +156,7 @@ bool plan_few_weight(const ConvGeometry& g, const Machine& machine, FewWeightPla
 
 namespace {
 
-/// At the feature's positions, of the operand of many channels.
+/// Values of the operand with many channels at the feature's positions.
 double many_values(const FewWeightPlan& p) {
   return static_cast<double>(p.total) * p.groups * std::max(p.image_channels, p.feature_channels);
 }

@@ -1,5 +1,5 @@
-// The schedules of the CUDA kernels for few results a position that are long sums, as where a discriminator ends in one
-// channel. Plain C++ for host and device, tested without a GPU; README.md tells how the work is cut.
+// The schedules of the CUDA kernels for few results a position that are long sums, for example a discriminator's last
+// layer with one channel. Plain C++ for host and device, tested without a GPU; README.md describes how the work is cut.
 #pragma once
 
 #include <adjoint/core/divider.h>
@@ -12,17 +12,17 @@
 
 namespace adjoint::cuda {
 
-inline constexpr int kFewResults = 4;     // channels of a group's result, at most; of a filter, of either operand
-inline constexpr int kFewTaps = 4;        // of a warp's tile of a filter, where it has several
+inline constexpr int kFewResults = 4;     // most channels of a group's result; for a filter, of either operand
+inline constexpr int kFewTaps = 4;        // taps of a warp's tile of a filter that has several
 inline constexpr int kFewThreads = 256;   // of a block, at most
 inline constexpr int kFewMaxStride = 16;  // of conv_transpose
 
-/// Of one residue of result positions: taps tap + t * tap_step at source positions source + t * source_step.
+/// The taps of one residue of result positions: tap + t * tap_step at source positions source + t * source_step.
 struct FewResultsRun {
   std::int32_t taps, tap, source;
 };
 
-/// Result position j * residues + r sums run[r], whose source positions are j * period_source further on.
+/// Result position j * residues + r sums run[r], with source positions j * period_source further on.
 struct FewResultsAxis {
   std::int32_t result, source;       // extents
   std::int32_t residues, positions;  // conv: 1; conv_transpose: the stride. positions: of a residue, at most
@@ -38,7 +38,7 @@ struct FewResultsPlan {
   std::int32_t batch, groups, channels, source_channels;  // channels: a group's
   std::int32_t kernel_w;
   std::int32_t filter_channel, filter_source, filter_group;  // the filter's strides
-  std::int32_t lanes, channel_lanes;                         // powers of two, whose product is a block's threads
+  std::int32_t lanes, channel_lanes;                         // powers of two; their product is a block's threads
   std::int32_t total, tiles;                                 // positions of a group, and their blocks
   std::int32_t slices, slice_channels;
   Divider row_divider, plane_divider, batch_divider, residue_divider;  // columns, rows, samples, residues of columns
@@ -46,11 +46,11 @@ struct FewResultsPlan {
   ADJOINT_HD std::int32_t threads() const { return lanes * channel_lanes; }
   std::int64_t blocks() const { return std::int64_t{tiles} * slices * groups; }
   std::int64_t results() const { return std::int64_t{batch} * groups * channels * h.result * w.result; }
-  /// Of the slices' sums.
+  /// For the slices' sums.
   std::int64_t workspace_bytes() const { return slices > 1 ? 4 * slices * results() : 0; }
 };
 
-/// Where a position of the line lies.
+/// The place of a position of the line.
 struct FewResultsPlace {
   std::int32_t sample, row, column;        // of the result; rows and columns may lie outside
   std::int32_t source_row, source_column;  // of tap 0
@@ -71,16 +71,16 @@ ADJOINT_HD inline FewResultsPlace few_results_place(const FewResultsPlan& p, std
           residue_w};
 }
 
-/// Of conv, or of conv_transpose. False for more channels of a group's result than kFewResults, for a stride of
-/// conv_transpose above kFewMaxStride, for batch 0, and for problems that 30 bits do not count.
+/// A plan of conv, or of conv_transpose. False for more channels of a group's result than kFewResults, for a stride of
+/// conv_transpose above kFewMaxStride, for batch 0, and for problems too large to count in 30 bits.
 ADJOINT_API bool plan_few_results(const ConvGeometry& geometry, bool transposed, const Machine& machine,
                                   FewResultsPlan& plan);
 
-/// What the kernels take in any arithmetic, in clocks from start to end.
+/// The kernels' time in any arithmetic, in clocks from start to end.
 ADJOINT_API double few_results_clocks(const FewResultsPlan& plan, const Machine& machine);
 
 /// conv_weight with few channels of one operand. A warp owns a tile of channels of both operands and some taps, 16 sums
-/// at most, over a slice of the feature's positions, which its lanes share; samples follow each other in one line.
+/// at most, over a slice of the feature's positions, which its lanes share; the samples form one line.
 struct FewWeightPlan {
   Extent2 image, feature;
   std::int32_t stride[2], padding[2], dilation[2];
@@ -98,9 +98,9 @@ struct FewWeightPlan {
   std::int64_t workspace_bytes() const { return slices > 1 ? 4 * slices * filter_numel() : 0; }
 };
 
-/// What a warp sums.
+/// The sums of a warp.
 struct FewWeightTile {
-  std::int32_t slice, group, image_channel, feature_channel, tap;  // the first ones of a group
+  std::int32_t slice, group, image_channel, feature_channel, tap;  // the first of each in the group
 };
 
 ADJOINT_HD inline FewWeightTile few_weight_tile(const FewWeightPlan& p, std::int32_t index) {
@@ -116,10 +116,10 @@ ADJOINT_HD inline FewWeightTile few_weight_tile(const FewWeightPlan& p, std::int
   return tile;
 }
 
-/// False where both operands have more than kFewResults channels a group, for batch 0, and for problems that 30 bits do
-/// not count.
+/// False where both operands have more than kFewResults channels a group, for batch 0, and for problems too large to
+/// count in 30 bits.
 ADJOINT_API bool plan_few_weight(const ConvGeometry& geometry, const Machine& machine, FewWeightPlan& plan);
-/// What the kernels take, in clocks from start to end.
+/// The kernels' time, in clocks from start to end.
 ADJOINT_API double few_weight_clocks(const FewWeightPlan& plan, Arithmetic arithmetic, const Machine& machine);
 
 }  // namespace adjoint::cuda

@@ -9,7 +9,7 @@ namespace adjoint::cuda {
 
 std::int32_t flat_extent(const ConvGeometry& g, bool transposed, std::size_t axis) {
   const std::int64_t stride = g.stride[axis];
-  // Offsets from a position to what any tap reads.
+  // Offsets from a position to the values that any tap reads.
   std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = std::numeric_limits<std::int64_t>::min();
   const auto reads = [&](std::int64_t offset) {
     first = std::min(first, offset);

@@ -16,8 +16,8 @@ std::int64_t padded(std::int64_t elements, std::int64_t element_size) {
   return ceil_div(elements, vector) * vector;
 }
 
-/// Elements of a tile, at most. Threads that take vectors apart do the more of them after one start the larger tiles
-/// are, as long as there are enough tiles.
+/// Elements of a tile, at most. Where threads take vectors apart, larger tiles let a thread do more work after one
+/// start, as long as there are enough tiles.
 std::int64_t tile_elements(std::int64_t element_size, bool is_result, const Unshuffle& u) {
   constexpr std::int64_t kLarge = kUnshuffleBytes / 2, kLargeTilesWanted = 1024;
   const bool large = element_size == 2 && !is_result && u.blocks[1] % (16 / element_size) == 0 &&
@@ -25,10 +25,10 @@ std::int64_t tile_elements(std::int64_t element_size, bool is_result, const Unsh
   return large ? kLarge : kUnshuffleTile;
 }
 
-/// Chooses the tiles: whole rows if they can be, then many of them, then many residues; and planes, unless it may be a
-/// result, which is put together.
+/// Chooses the tiles: whole rows if possible, then many of them, then many residues; and several planes, unless the
+/// operand may be a result, which is put together.
 void set_tiles(std::int64_t element_size, bool is_result, Unshuffle& u) {
-  constexpr std::int64_t kSide = 64;  // of a tile of rows that are one stride long
+  constexpr std::int64_t kSide = 64;  // rows of a tile whose rows are one stride long
   u.vector = 1;
   const bool one_block = u.blocks[1] == 1 && u.blocks[0] > 1;
   const std::int64_t vector = 16 / element_size, most = tile_elements(element_size, is_result, u);
@@ -42,7 +42,7 @@ void set_tiles(std::int64_t element_size, bool is_result, Unshuffle& u) {
   const std::int64_t row = one_block ? u.tile_residues[1] : u.tile_blocks[1] * u.stride[1];
   u.tile_blocks[0] = std::min(u.blocks[0], one_block ? kSide : most / row);
   u.tile_residues[0] = 1;
-  if (!one_block) u.tile_blocks[0] = ceil_div(u.blocks[0], ceil_div(u.blocks[0], u.tile_blocks[0]));  // alike in all
+  if (!one_block) u.tile_blocks[0] = ceil_div(u.blocks[0], ceil_div(u.blocks[0], u.tile_blocks[0]));  // all tiles alike
   if (u.tile_blocks[0] == u.blocks[0]) u.tile_residues[0] = std::min(u.residues[0], most / (row * u.tile_blocks[0]));
   u.tile_planes = 1;
   if (!is_result && u.vector > 1 && u.has_whole_planes()) {
@@ -50,7 +50,7 @@ void set_tiles(std::int64_t element_size, bool is_result, Unshuffle& u) {
     const std::int64_t plane = row * u.tile_residues[0] * u.tile_blocks[0];
     u.tile_planes = std::max<std::int64_t>(std::min(most / plane, u.planes / kTilesWanted), 1);
   }
-  // Lanes that share a row: all of few rows', and no more than it has elements.
+  // Lanes that share a row: all, if there are few rows, but no more than the row has elements.
   const std::int64_t plane_rows = u.tile_residues[0] * u.tile_blocks[0];
   u.log2_lanes = 8;
   while (u.log2_lanes > 5 && (kUnshuffleThreads >> u.log2_lanes) < plane_rows) --u.log2_lanes;
@@ -70,8 +70,8 @@ void set_tiles(std::int64_t element_size, bool is_result, Unshuffle& u) {
   u.residues_w = divider(u.tile_residues[1]);
 }
 
-/// Rows of whole vectors; and where they are shorter than the lines of positions that the copy engine brings, rows that
-/// divide one, and planes, or rows, of one at least, as long as that is worth the zeros.
+/// Pads rows to whole vectors; rows shorter than the lines of positions that the copy engine brings are padded to
+/// divide such a line, and planes, or rows, to fill at least one, as long as that is worth the zeros.
 Extent2 padded_feature(const ConvGeometry& g, std::int64_t element_size) {
   const std::int64_t line = 128 / element_size, vector = 16 / element_size;
   Extent2 to{g.feature[0], padded(g.feature[1], element_size)};
@@ -85,13 +85,13 @@ Extent2 padded_feature(const ConvGeometry& g, std::int64_t element_size) {
 
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 
-/// Whether samples may follow all else.
+/// Whether samples may be the innermost axis.
 bool takes_samples_last(const ConvGeometry& g) {
   return g.batch > 0 && g.batch < kMaxExtent && g.image_channels * g.image_plane() < kMaxExtent &&
          g.feature_channels * g.feature_plane() < kMaxExtent;
 }
 
-/// Of planes that are taken apart as `apart` says, all of a sample's at once where they stay as they are.
+/// For planes that are taken apart as `apart` says; planes that stay unchanged are moved all at once for a sample.
 SamplesLast samples_last(const ConvGeometry& g, std::int64_t channels, const Unshuffle& apart,
                          std::int64_t element_size) {
   SamplesLast s{.samples = g.batch,
@@ -119,10 +119,10 @@ SamplesLast samples_last(const ConvGeometry& g, std::int64_t channels, const Uns
 
 constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
 
-/// Whether threads may count its tiles.
+/// Whether threads can count its tiles in 32 bits.
 bool is_small(const SamplesLast& move) { return move.tiles() <= kMaxCount; }
 
-/// Whether threads may count its tiles, and elements from a tile's first one in the planes to its last.
+/// Whether threads can count its tiles, and the elements from a tile's first to its last in the planes, in 32 bits.
 bool is_small(const Unshuffle& u) {
   const std::int64_t rows =
       (u.tile_planes - 1) * u.extents[0] + (u.tile_blocks[0] - 1) * u.stride[0] + u.tile_residues[0];
@@ -132,7 +132,7 @@ bool is_small(const Unshuffle& u) {
 /// Planes with zeros below and to the right.
 Unshuffle pad_planes(std::int64_t planes, const Extent2& extents, const Extent2& to, std::int64_t element_size) {
   Unshuffle u{.planes = planes, .extents = extents, .blocks = to};
-  if (extents[0] == to[0] && u.planes * to[0] < kMaxExtent) {  // all rows are one plane's
+  if (extents[0] == to[0] && u.planes * to[0] < kMaxExtent) {  // treats all rows as one plane's
     u.extents[0] = u.blocks[0] = u.planes * to[0];
     u.planes = 1;
   }
@@ -151,7 +151,7 @@ bool has_strides_for_channels(const ConvGeometry& g, bool image_is_result) {
     if (stride == 1) continue;
     strided = true;
     if (kernel > 1 && g.dilation[axis] > 1) return false;
-    if (image_is_result && kernel < stride) return false;  // residues without a tap would have to be written as well
+    if (image_is_result && kernel < stride) return false;  // residues without a tap would have to be written, too
   }
   return strided;
 }
@@ -189,7 +189,7 @@ bool plan_strides_as_channels(const ConvGeometry& g, bool image_is_result, std::
   set_tiles(element_size, image_is_result, image);
   set_tiles(element_size, true, filter);
   plan.image = image;
-  // Of one block each, taps are in the order that they were in.
+  // With one block each, the taps keep their order.
   if (filter.blocks != Extent2{1, 1}) plan.filter = filter;
   return is_small(image) && is_small(filter);
 }
@@ -207,7 +207,7 @@ bool pad_rows(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& 
   if (g.batch == 0) return false;
   ConvGeometry& inner = plan.geometry;
   const Extent2 feature = padded_feature(inner, element_size);
-  // One tap at stride 1 meets positions of its own place, and both sides stay alike.
+  // One tap at stride 1 reads its own position, and both operands stay alike.
   const bool alike = inner.image == inner.feature && inner.kernel == Extent2{1, 1} && inner.stride == Extent2{1, 1};
   const Extent2 image = alike ? feature : Extent2{inner.image[0], padded(inner.image[1], element_size)};
   if (feature == inner.feature && image == inner.image) return false;
@@ -233,7 +233,7 @@ bool plan_batch_as_columns(const ConvGeometry& g, std::int64_t element_size, Rea
   if (!is_row && g.stride != Extent2{1, 1}) {
     if (!plan_strides_as_channels(g, false, element_size, plan)) return false;
     apart = plan.image;
-    // Samples are what is padded.
+    // It is the samples that are padded.
     apart.blocks[1] = g.stride[1] == 1 ? g.image[1] : g.feature[1] + inner.kernel[1] - 1;
     inner.image = apart.blocks;
     plan.image = {};

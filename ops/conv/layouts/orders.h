@@ -27,23 +27,23 @@ namespace adjoint::cuda {
 
 struct RearrangedPlan {
   ConvGeometry geometry;                       // of the same sums in that order
-  Unshuffle image, feature, filter;            // of no planes where an operand is as it was
-  SamplesLast image_samples, feature_samples;  // in place of those
+  Unshuffle image, feature, filter;            // no planes if the operand stays unchanged
+  SamplesLast image_samples, feature_samples;  // used instead of those
   std::int64_t bias_repetitions = 1;           // of each image channel's
 };
 
-/// Strides as channels. False for an empty batch, where no axis has a stride, where one has a stride and a dilation,
-/// for an image to be computed that has residues without a tap, and for very large extents.
+/// Strides as channels. False for an empty batch, where no axis has a stride, where an axis has both a stride and a
+/// dilation, for an image result with residues that have no tap, and for very large extents.
 ADJOINT_API bool plan_strides_as_channels(const ConvGeometry& geometry, bool image_is_result, std::int64_t element_size,
                                           RearrangedPlan& plan);
-/// Rows of image and feature padded for the copy engine, of `plan.geometry`, which is the problem's or, where strides
-/// have become channels, what was left. False for an empty batch, and where none needs it. For conv_weight alone.
+/// Rows of image and feature padded for the copy engine. `plan.geometry` is the problem's, or the remaining one where
+/// strides have become channels. False for an empty batch, and where nothing needs padding. For conv_weight only.
 ADJOINT_API bool pad_rows(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
-/// Rows of the image padded to multiples of 16 bytes. False where they are that, for an empty batch, and for very large
-/// extents. For conv.
+/// Rows of the image padded to multiples of 16 bytes. False where they already are, for an empty batch, and for very
+/// large extents. For conv.
 ADJOINT_API bool pad_image_rows(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
 /// The batch as columns. False where an axis has a stride and a dilation, unless planes are rows, and for very large
-/// extents. For conv_weight alone.
+/// extents. For conv_weight only.
 ADJOINT_API bool plan_batch_as_columns(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
 
 }  // namespace adjoint::cuda

@@ -8,15 +8,15 @@
 
 namespace adjoint::cuda {
 
-inline constexpr int kSamplesTile = 4096;  // elements that a block of threads moves, positions by samples
+inline constexpr int kSamplesTile = 4096;  // elements that a block of threads moves, positions times samples
 
-/// How samples are put behind positions: [sample][channel][row][column] to [channel][row's residue][column's
-/// residue][row's block][column's][sample].
+/// Moves samples behind positions: [sample][channel][row][column] to [channel][row's residue][column's residue][row's
+/// block][column's][sample].
 struct SamplesLast {
   std::int64_t samples = 0, padded_samples = 0;  // 0 where nothing moves; with zeros, a multiple of 16 bytes
   std::int64_t channels = 0;
   Extent2 extents{}, padding{}, stride{1, 1}, residues{1, 1}, blocks{};
-  std::int32_t log2_tile_samples = 6;  // 3 to 6: as few as hold all, for more positions
+  std::int32_t log2_tile_samples = 6;  // 3 to 6: the fewest that hold all samples, to leave room for positions
   Divider position_tiles, channel_count;
   Divider blocks_w, blocks_h, residues_w;
 
@@ -40,7 +40,7 @@ ADJOINT_HD inline SamplesTile samples_tile(const SamplesLast& s, std::int32_t bl
   return tile;
 }
 
-/// What putting samples last takes.
+/// The time of the copy.
 double samples_last_clocks(const SamplesLast& copy, std::int64_t element_size);
 
 }  // namespace adjoint::cuda

@@ -11,23 +11,23 @@
 namespace adjoint::cuda {
 
 inline constexpr int kUnshuffleTile = 4096;                 // elements that a block of threads moves, at most
-inline constexpr int kUnshuffleBytes = 4 * kUnshuffleTile;  // and where it takes vectors apart: that many bytes of them
+inline constexpr int kUnshuffleBytes = 4 * kUnshuffleTile;  // where it takes vectors apart: bytes of them
 inline constexpr int kUnshuffleThreads = 256;
 
-/// How planes are taken apart: [plane][row][column] to [plane][row's residue][column's residue][row's block][column's].
+/// Takes planes apart: [plane][row][column] to [plane][row's residue][column's residue][row's block][column's].
 struct Unshuffle {
   std::int64_t planes = 0;  // 0 where nothing moves
   Extent2 extents{}, padding{}, stride{1, 1};
   Extent2 residues{1, 1}, blocks{};  // those that are kept
-  // A block of threads moves some blocks of rows and of columns; of residues all, or some and one block of columns.
+  // A block of threads moves some blocks of rows and of columns; either all residues, or some and one block of columns.
   Extent2 tile_residues{}, tile_blocks{};
-  std::int64_t tile_planes = 1;  // of whole planes, where they are taken apart by vectors
+  std::int64_t tile_planes = 1;  // more than one where whole planes are taken apart by vectors
   std::array<Divider, 2> residue_tiles, block_tiles;
   Divider row, rows, plane_rows;            // of a tile in the planes: elements of a row, residues of rows, all rows
   Divider row_vectors, columns;             // vectors that hold a row, wherever it begins; the columns' stride
   Divider vectors_w, blocks_h, residues_w;  // of a tile where it is apart
   std::int32_t vector = 1;                  // elements of a vector: of 16 bytes, or one
-  std::int32_t log2_lanes = 5;              // that share a row
+  std::int32_t log2_lanes = 5;              // lanes that share a row
 
   bool has_whole_planes() const { return tile_residues == residues && tile_blocks == blocks; }
   std::int64_t numel() const { return planes * residues[0] * residues[1] * blocks[0] * blocks[1]; }
@@ -40,7 +40,7 @@ struct Unshuffle {
   }
 };
 
-/// What taking planes apart takes; nothing where nothing moves.
+/// The time of the copy; 0 where nothing moves.
 double unshuffle_clocks(const Unshuffle& copy, std::int64_t element_size);
 
 }  // namespace adjoint::cuda

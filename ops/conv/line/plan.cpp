@@ -1,4 +1,4 @@
-// Chooses the grid of positions and the tiles of the kernels that see a convolution as one line.
+// Chooses the grid of positions and the tiles of the kernels that treat a convolution as one line.
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
 #include <adjoint/ops/conv/line/plan.h>
@@ -39,8 +39,8 @@ bool conv_axis(const ConvGeometry& g, std::size_t axis, LineAxis& a) {
   return true;
 }
 
-/// Result position i = q * stride + phase - shift takes tap k at source position (i + padding - k * dilation) / stride,
-/// where that is whole. False where the offsets from q are too many.
+/// Result position i = q * stride + phase - shift uses tap k at source position (i + padding - k * dilation) / stride,
+/// if that is an integer. False if there are too many offsets from q.
 bool shifted_axis(const ConvGeometry& g, std::size_t axis, std::int64_t shift, LineAxis& a) {
   const std::int64_t stride = g.stride[axis];
   a = {.result = narrow(g.image[axis]), .source = narrow(g.feature[axis]), .phases = narrow(stride)};
@@ -68,8 +68,8 @@ bool shifted_axis(const ConvGeometry& g, std::size_t axis, std::int64_t shift, L
   return true;
 }
 
-/// The grid whose products are fewest: without a shift it may need one offset more than taps meet, with one it may
-/// need one position more than results do.
+/// The grid with the fewest products: without a shift it may need one more offset than the taps reach, with a shift one
+/// more position than there are results.
 bool transposed_axis(const ConvGeometry& g, std::size_t axis, LineAxis& best) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (std::int64_t shift = 0; shift < g.stride[axis]; ++shift) {
@@ -83,7 +83,7 @@ bool transposed_axis(const ConvGeometry& g, std::size_t axis, LineAxis& best) {
   return least != std::numeric_limits<std::int64_t>::max();
 }
 
-/// Positions computed for each that is wanted, times what a copy of the stage costs beside a product.
+/// Computed positions for each wanted one, times the relative cost of copying the stage.
 double tile_cost(const LinePlan& p) {
   constexpr double kCopyCost = 0.1;
   const double computed = static_cast<double>(p.pitch) * p.column_tiles / p.w.positions;
@@ -152,7 +152,7 @@ bool place_line(std::int64_t most_length, LinePlan& p) {
 
 double line_block_clocks(const LinePlan& p, double clocks, const Machine& machine) {
   // In waves of blocks.
-  constexpr double kResident = 2;  // on a multiprocessor, which works on them by turns
+  constexpr double kResident = 2;  // on a multiprocessor, which works on them in turn
   return std::ceil(static_cast<double>(p.blocks()) / (kResident * machine.multiprocessors)) * kResident * clocks;
 }
 

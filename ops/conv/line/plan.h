@@ -3,12 +3,12 @@
 //
 // conv with stride 1, and conv_transpose, are one sum over a grid of positions q,
 //     result[m][q] = sum over source channels c and offsets o of source[c][q + o] * filter[c][o][m];
-// m is one of a group's results at a position: (channel, phase of the rows, phase of the columns), of which
-// conv_transpose has as many as strides; its result position is q * stride + phase - shift.
+// m is one of a group's results at a position: (channel, phase of the rows, phase of the columns), where only
+// conv_transpose has phases, as many as strides; its result position is q * stride + phase - shift.
 //
 // Positions are one line: source planes of a group's samples follow each other, each with the rows and columns that
-// offsets reach beyond the grid, so that position n reads element n + offset and nothing is decided on the way.
-// Positions past a row's end, or a plane's, compute what nobody stores.
+// offsets reach beyond the grid, so that position n reads element n + offset without any decision. Positions past a
+// row's or a plane's end compute results that are not stored.
 #pragma once
 
 #include <adjoint/core/divider.h>
@@ -22,7 +22,7 @@
 namespace adjoint::cuda {
 
 inline constexpr int kLineMaxOffsets = 32;  // of an axis
-inline constexpr int kLineMaxPhases = 16;   // likewise
+inline constexpr int kLineMaxPhases = 16;   // of an axis
 
 struct LineAxis {
   std::int32_t result, source;  // extents
@@ -42,7 +42,7 @@ struct LinePlan {
   std::int64_t batch, filter_group;            // filter_group: elements of a group's filter
   std::int32_t results, result_blocks;         // of a block; of a group's results
   std::int32_t tile_positions;                 // of a block
-  std::int32_t column_tiles, tile_columns;     // tile_columns: positions; whole vectors where tiles are many
+  std::int32_t column_tiles, tile_columns;     // tile_columns: positions; whole vectors if there are many tiles
   std::int32_t first_column;                   // of the source, from a tile's first position: a whole vector before it
   std::int32_t pitch, plane;                   // of a source plane in the line
   std::int32_t length;                         // elements of one channel that a tile reads
@@ -53,7 +53,7 @@ struct LinePlan {
   ADJOINT_HD std::int32_t offsets() const { return h.offsets * w.offsets; }
   ADJOINT_HD std::int32_t group_results() const { return channels * h.phases * w.phases; }
   ADJOINT_HD std::int64_t blocks() const { return std::int64_t{line_tiles} * column_tiles * groups * result_blocks; }
-  /// From a position to its source at an offset, in the line.
+  /// Distance in the line from a position to its source at an offset.
   ADJOINT_HD std::int32_t offset_place(std::int32_t offset_h, std::int32_t offset_w) const {
     return (h.offset[offset_h] - h.offset[0]) * pitch + w.offset[offset_w] - first_column;
   }
@@ -69,10 +69,10 @@ ADJOINT_HD inline LineResult line_result(const LinePlan& p, std::int32_t m) {
   return {rows / p.h.phases, rows % p.h.phases, m % p.w.phases};
 }
 
-/// What a block computes: tile_positions positions from `first` on, `results` results from `first_result` on.
+/// The part that a block computes: tile_positions positions from `first` on, `results` results from `first_result` on.
 struct LineTile {
   std::int64_t group;
-  std::int32_t first, column, first_result;  // column: of the grid, where the tile's columns begin
+  std::int32_t first, column, first_result;  // column: of the grid, the first of the tile's
 };
 
 ADJOINT_HD inline LineTile line_tile(const LinePlan& p, std::int32_t index) {
@@ -86,7 +86,7 @@ ADJOINT_HD inline LineTile line_tile(const LinePlan& p, std::int32_t index) {
   return tile;
 }
 
-/// Where an element of the line lies.
+/// The place of an element of the line.
 struct LinePlace {
   std::int32_t sample, row, column;
 };
@@ -99,19 +99,19 @@ ADJOINT_HD inline LinePlace line_place(const LinePlan& p, std::int32_t n) {
   return place;
 }
 
-/// The axes, channels and filter of conv, or of conv_transpose. False for conv with a stride, for batch 0, and for
-/// geometries whose offsets are more than an axis takes.
+/// Sets the axes, channels and filter of conv, or of conv_transpose. False for conv with a stride, for batch 0, and for
+/// geometries with more offsets than an axis allows.
 bool plan_line(const ConvGeometry& geometry, bool transposed, std::int64_t element_bytes, LinePlan& plan);
 
-/// Makes the columns' grid one without a shift: as few positions as there are, with an offset more perhaps. The grid of
-/// plan_line() is that with the fewest products. False where offsets are more than an axis takes.
+/// Replaces the columns' grid by one without a shift: the fewest positions possible, perhaps with one more offset.
+/// plan_line() chooses the grid with the fewest products. False if an axis would have too many offsets.
 bool unshift_columns(const ConvGeometry& geometry, LinePlan& plan);
 
-/// Given `results` and tile_positions: the tiles. False where a tile would read more than `most_length` elements of a
-/// channel, or positions are too many.
+/// Chooses the tiles for the given `results` and tile_positions. False if a tile would read more than `most_length`
+/// elements of a channel, or there are too many positions.
 bool place_line(std::int64_t most_length, LinePlan& plan);
 
-/// What the plan takes whose blocks take `clocks` each: clocks from start to end.
+/// The time of a plan whose blocks take `clocks` each: clocks from start to end.
 double line_block_clocks(const LinePlan& plan, double clocks, const Machine& machine);
 
 }  // namespace adjoint::cuda

@@ -1,5 +1,5 @@
-// Which taps and source positions make up one result position of the trio along one axis: an arithmetic progression,
-// clipped to the source's extent, so that loops over it need no test. Plain C++, for host and device.
+// The taps and source positions that contribute to one result position of the trio along one axis: an arithmetic
+// progression, clipped to the source's extent, so that loops over it need no test. Plain C++, for host and device.
 #pragma once
 
 #include <adjoint/core/dtype.h>
@@ -9,8 +9,8 @@
 
 namespace adjoint {
 
-/// One axis of a ConvGeometry in `Index` arithmetic, which must hold image + 2 * padding + kernel * dilation and
-/// feature * stride.
+/// One axis of a ConvGeometry in `Index` arithmetic, which must be able to hold image + 2 * padding + kernel * dilation
+/// and feature * stride.
 template <class Index>
 struct ConvAxis {
   Index image, feature, kernel, stride, padding, dilation;

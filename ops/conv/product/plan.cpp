@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kMostExtent = std::numeric_limits<std::int32_t>::max() / 2;
 constexpr std::int64_t kVectorBytes = 16;
 
-/// Of samples, groups and `inner` lines of `width` elements.
+/// A matrix of samples, groups and `inner` lines of `width` elements.
 ProductMatrix lines_of(std::int64_t samples, std::int64_t groups, std::int64_t inner, std::int64_t width,
                        std::int64_t pitch) {
   return {.lines = samples * groups * inner,
@@ -35,14 +35,14 @@ ProductMatrix samples_of(std::int64_t samples, std::int64_t groups, std::int64_t
 }
 
 bool fits(const ProductMatrix& matrix) {
-  // A line's last element, counted in 31 bits, and what the driver takes of strides.
+  // A line's last element must be countable in 31 bits, and strides must suit the driver.
   return std::max({matrix.extents[0], matrix.extents[1], matrix.extents[2], matrix.extents[3]}) < kMostExtent &&
          matrix.strides[3] < std::int64_t{1} << 38;
 }
 
-/// How many slices may be: of as many there is no multiprocessor idle, or they have four stages. Tensor cores round
-/// towards zero, so that long sums are short: of more than kMostStages there are slices in any case, while their sums
-/// take little memory.
+/// Limits of the number of slices: at most as many as fill the multiprocessors once, with at least four stages each.
+/// Tensor cores round towards zero, so long sums are kept short: sums of more than kMostStages are sliced in any case,
+/// as long as the slices' sums take little memory.
 struct SliceLimits {
   std::int64_t least, most;
 };
@@ -56,14 +56,14 @@ SliceLimits slice_limits(const ProductPlan& p, const Machine& machine) {
   return {least, std::max(to_fill, least)};
 }
 
-/// Shared memory: rows that stay, if a block keeps them for several tiles and there is room, else rings of equal
-/// length.
+/// Divides shared memory: rows stay if a block uses them for several tiles and there is room; otherwise there are rings
+/// of equal length.
 void share_smem(ProductPlan& p, const Machine& machine) {
   const std::int32_t left = static_cast<std::int32_t>(machine.smem_bytes) - kProductTableBytes;
   const std::int32_t row_bytes = p.row_slot_bytes(), column_bytes = p.column_slot_bytes();
-  const std::int32_t least_slots = (64 << 10) / column_bytes;  // on their way
+  const std::int32_t least_slots = (64 << 10) / column_bytes;  // in flight
   const std::int32_t most_buffers = p.columns_from_registers ? 0 : kProductTeams;
-  // Then there are a multiple of units' blocks, which should leave few multiprocessors idle.
+  // The number of blocks is then a multiple of the number of units, which should leave few multiprocessors idle.
   const std::int32_t units = p.units(), together = machine.multiprocessors;
   p.rows_stay = p.slice_stages <= kMostProductSlots && p.tiles() > together && units <= together &&
                 together % units * 8 <= together;
@@ -79,13 +79,13 @@ void share_smem(ProductPlan& p, const Machine& machine) {
   p.row_slots = p.column_slots = std::min(room / (row_bytes + column_bytes), kMostProductSlots);
 }
 
-/// Clocks of a stage's products, those included whose sums nobody stores.
+/// Clocks of a stage's products, including those whose sums are not stored.
 double stage_clocks(const ProductPlan& p) {
   return static_cast<double>(p.tile_row_blocks * kProductBlock) * (p.tile_column_blocks * p.column_block) / 32;
 }
 
-/// Chooses slices, and how shared memory is divided; where positions come from registers, the tile too. False where all
-/// are passed over (PlansAbove).
+/// Chooses slices and the division of shared memory; if positions come from registers, the tile too. False if all
+/// choices are passed over (PlansAbove).
 bool divide(ProductPlan& p, const Machine& machine) {
   LeastClocks least;
   const std::int32_t least_blocks = p.columns_from_registers ? p.tile_column_blocks / 2 : p.tile_column_blocks;
@@ -131,7 +131,7 @@ bool cut_product(const ProductExtents& of, const Machine& machine, ProductPlan& 
   p.all_column_blocks = static_cast<std::int32_t>(of.column_samples * column_blocks);
   p.stages = static_cast<std::int32_t>(of.depth_samples * depth_blocks);
   if (!divide(p, machine)) return false;
-  // [sample][group][slice][channel][position], or of the filter [group][slice][row][column].
+  // [sample][group][slice][channel][position], or for a filter [group][slice][row][column].
   const std::int64_t lines = p.result.extents[1], width = p.result.width;
   p.partial_slice = p.rows_are_samples ? width : lines * width;
   p.partial_group = p.slices * p.partial_slice;
@@ -147,7 +147,7 @@ bool cut_product(const ProductExtents& of, const Machine& machine, ProductPlan& 
 }
 
 bool plan_product(const ConvGeometry& g, ProductOf of, Arithmetic arithmetic, const Machine& machine, ProductPlan& p) {
-  // Nothing empty: no tensor map has an empty axis.
+  // Nothing may be empty: tensor maps have no empty axes.
   if (!is_pointwise(g) || g.batch == 0 || g.filter_numel() == 0) return false;
   p = {};
   p.element_bytes = element_bytes(arithmetic);
@@ -156,7 +156,7 @@ bool plan_product(const ConvGeometry& g, ProductOf of, Arithmetic arithmetic, co
   const std::int64_t plane = g.feature_plane(), images = g.image_channels_per_group(),
                      features = g.feature_channels_per_group();
   const bool by_sample = plane == 1;
-  // Lines of a factor begin at whole vectors, those of the result follow each other.
+  // A factor's lines begin at whole vectors; the result's lines follow each other.
   const auto whole = [&](std::int64_t width) { return -floor_to(-width, kVectorBytes / p.element_bytes); };
   const auto tensor = [&](std::int64_t channels, bool result) {
     const auto pitch = [&](std::int64_t width) { return result ? width : whole(width); };
@@ -202,7 +202,7 @@ bool plan_product(const ConvGeometry& g, ProductOf of, Arithmetic arithmetic, co
     }
   }
   if (unit_elements(arithmetic) == 1) {
-    constexpr std::int64_t kMostGroups = 65535;  // of the transposing copy's grid
+    constexpr std::int64_t kMostGroups = 65535;  // limit of the transposing copy's grid
     if (g.groups > kMostGroups) return false;
     p.columns_from_registers = !by_sample && of != ProductOf::kFilter;
     if (p.columns_from_registers) p.column_block = kRegisterBlock;

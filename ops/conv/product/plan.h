@@ -1,26 +1,25 @@
 // The schedule of the CUDA kernel for convolutions that are products of matrices: 1 x 1 taps, and layers with one
 // position a sample, in half precision and TF32. wgmma reads halves from shared memory whichever of an operand's axes
-// is contiguous there, so both factors come as they lie in memory, in blocks of 64 x 64 by the copy engine, and nothing
-// is packed beforehand. Of floats the contiguous axis must be that which is summed: so it is in conv_weight's
-// positions; factors that are samples, and filters, are transposed first where it is not. Planes are larger, and come
-// to wgmma from registers, which threads read from blocks of 32 positions x 32 channels. Plain C++ for host and device,
-// tested without a GPU.
+// is contiguous, so both factors are copied unchanged, in blocks of 64 x 64 by the copy engine, and nothing is packed
+// beforehand. For floats the contiguous axis must be the summed one. This holds for conv_weight's positions; samples as
+// a factor, and filters, are transposed first where it does not. Planes are larger, and reach wgmma from registers,
+// which threads read from blocks of 32 positions x 32 channels. Plain C++ for host and device, tested without a GPU.
 //
-// Of each group of the convolution, result[row][column] = sum over depth of rows[row][depth] * columns[depth][column]:
+// For each group of the convolution, result[row][column] = sum over depth of rows[row][depth] * columns[depth][column]:
 //
 //   conv, conv_transpose     rows: result channels   columns: positions of all samples   depth: source channels
 //   where planes are one     rows: samples           columns: result channels            depth: source channels
 //   conv_weight              rows: feature channels  columns: image channels             depth: positions, or samples
 //
-// Of conv_weight with taps (taps.h) each tap has columns of its own, in place of samples: the same matrix, from
-// other positions on.
+// For conv_weight with taps (taps.h), taps take the place of samples: each tap has its own columns, which are the same
+// matrix read from another position on.
 //
 // Axes of positions are cut into blocks sample by sample. A tile is two blocks of rows and two of columns, each of any
-// sample, or where rows are few one and four: a warpgroup's sums are two products of 64 x 128. Where positions come
-// from registers it is 128 rows and eight blocks of columns, one for each warp of both warpgroups, or four, each for
-// two warps, whose warpgroup's sums are one product then. Where tiles are few and the depth is large, the depth is cut
-// into slices, whose sums in float32 another kernel adds up; how many there are follows from the geometry alone, and so
-// do the bits.
+// sample, or, if there are few rows, one and four: a warpgroup's sums are two products of 64 x 128. If positions come
+// from registers, a tile is 128 rows and eight blocks of columns, one for each warp of both warpgroups, or four blocks,
+// each shared by two warps, and then a warpgroup's sums are one product. If there are few tiles and the depth is large,
+// the depth is cut into slices, whose sums in float32 another kernel adds up; the geometry alone determines their
+// number, and so the bits.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -37,8 +36,9 @@ namespace adjoint::cuda {
 
 inline constexpr int kProductTeams = 2;   // that take turns with a block's tiles
 inline constexpr int kProductTeam = 128;  // threads that multiply a tile and store it: a warpgroup
-inline constexpr int kProductThreads = kProductTeams * kProductTeam + 128;  // the last warpgroup has factors copied
-inline constexpr int kProductBlock = 64;  // of an axis, but that 128 bytes of a contiguous one are
+inline constexpr int kProductThreads =
+    kProductTeams * kProductTeam + 128;   // the last warpgroup starts the copies of factors
+inline constexpr int kProductBlock = 64;  // of an axis, except that a contiguous one has 128 bytes
 inline constexpr int kProductLineBytes = 128;
 inline constexpr int kProductBlockBytes = kProductBlock * kProductLineBytes;
 inline constexpr int kRegisterBlock = 32;  // of positions that come from registers, and of channels with them
@@ -49,22 +49,22 @@ inline constexpr int kProductTableBytes = 3072;                  // barriers, an
 inline constexpr int kProductOutBytes = 4 * kProductBlockBytes;  // results on their way out
 inline constexpr int kMostProductTaps = 64;
 
-/// One of the three matrices in memory: `lines` of `width` contiguous elements, `pitch` apart. The copy engine wants
-/// pitches of whole 16 bytes; a factor that has another, for in a tensor lines follow each other, is copied first.
+/// One of the three matrices in memory: `lines` of `width` contiguous elements, `pitch` apart. The copy engine requires
+/// pitches of whole 16 bytes; a factor with another pitch (a tensor's lines follow each other) is copied first.
 struct ProductMatrix {
   std::int64_t lines, width, pitch;
   /// By the contiguous axis, the other, group, sample.
   std::int64_t extents[4], strides[4];
-  /// Where it is transposed: from one of the tensor's lines to the next, and from a group to the next; else 0.
+  /// If it is transposed: distances from one of the tensor's lines to the next, and from a group to the next; else 0.
   std::int64_t source_line = 0, source_group = 0;
 };
 
-/// What a block of columns adds to the place of its stage: along the depth, samples and groups.
+/// The offset that a block of columns adds to the place of its stage: along the depth, samples and groups.
 struct ProductShift {
   std::int32_t depth, sample, group;
 };
 
-/// A tap's.
+/// A tap's shift.
 struct ProductTap {
   std::int32_t depth;
   std::int16_t sample, group;
@@ -75,8 +75,8 @@ struct ProductTap {
 struct ProductPlan {
   ProductMatrix rows, columns, result;
   std::int32_t element_bytes, depth_block;  // of both factors and the result; elements of a block along the depth
-  bool rows_by_depth, columns_by_depth;     // whether the depth is the contiguous axis
-  bool rows_are_samples;                    // and the bias is of columns, not of rows
+  bool rows_by_depth, columns_by_depth;     // the depth is the contiguous axis
+  bool rows_are_samples;                    // the bias then belongs to columns, not rows
   bool columns_from_registers;              // positions of floats
   std::int32_t column_block;                // elements of a block, which has as many lines
   std::int32_t tile_row_blocks, tile_column_blocks;
@@ -90,7 +90,7 @@ struct ProductPlan {
   std::int64_t partial_row, partial_group, partial_slice, partial_sample;  // strides of the slices' sums
   Divider units_divider, slices_divider, row_tiles_divider;
   Divider column_blocks_divider, depth_blocks_divider;
-  std::int32_t taps;  // 0, or how many there are in place of the columns' samples
+  std::int32_t taps;  // 0, or the number of taps that take the place of samples in columns
   ProductTap tap_list[kMostProductTaps];
 
   /// Tiles that share their columns, and follow each other.
@@ -99,7 +99,7 @@ struct ProductPlan {
     return (all_column_blocks + tile_column_blocks - 1) / tile_column_blocks;
   }
   ADJOINT_HD std::int32_t tiles() const { return units() * column_tiles(); }
-  /// Of a factor's slot, a tile's share of a stage.
+  /// Bytes of a factor's slot: a tile's share of a stage.
   ADJOINT_HD std::int32_t row_slot_bytes() const { return tile_row_blocks * kProductBlockBytes; }
   ADJOINT_HD std::int32_t column_block_bytes() const { return column_block * kProductLineBytes; }
   ADJOINT_HD std::int32_t column_slot_bytes() const { return tile_column_blocks * column_block_bytes(); }
@@ -107,16 +107,16 @@ struct ProductPlan {
     return kProductTableBytes + row_slots * row_slot_bytes() + column_slots * column_slot_bytes() +
            out_buffers * kProductOutBytes;
   }
-  /// Of a tile's second product: blocks of rows, or of columns, after the first.
+  /// Blocks of rows, or of columns, before a tile's second product.
   ADJOINT_HD std::int32_t second_row_block() const { return tile_row_blocks - 1; }
   ADJOINT_HD std::int32_t second_column_block() const { return tile_column_blocks - 2; }
   std::int64_t partial_bytes() const { return slices > 1 ? 4 * slices * result.lines * result.width : 0; }
 };
 
-/// A tile: its first row, column block and stage, and how many stages it has.
+/// A tile: its first row, column block and stage, and its number of stages.
 struct ProductTile {
   std::int32_t group, slice, row, column_block, stage, stages;
-  std::int32_t row_blocks, column_blocks;  // of which there is something
+  std::int32_t row_blocks, column_blocks;  // those that are not empty
 };
 
 ADJOINT_HD inline ProductTile product_tile(const ProductPlan& p, std::int32_t index) {
@@ -136,7 +136,7 @@ ADJOINT_HD inline ProductTile product_tile(const ProductPlan& p, std::int32_t in
   return tile;
 }
 
-/// A block of an axis: the sample, and where it begins there.
+/// A block of an axis: its sample, and its start there.
 struct ProductPlace {
   std::int32_t sample, first;
 };
@@ -146,34 +146,34 @@ ADJOINT_HD inline ProductPlace product_place(const Divider& blocks_of_sample, st
   return {sample, block * length};
 }
 
-/// Which of the trio, as ConvRole names them.
+/// An operator of the trio, named as in ConvRole.
 enum class ProductOf { kFeature, kImage, kFilter };
 
-/// Of halves, or of floats that are rounded to tf32. False where the geometry is not pointwise or something is empty,
-/// and for extents past 31 bits.
+/// For halves, or floats that are rounded to tf32. False if the geometry is not pointwise, something is empty, or
+/// extents exceed 31 bits.
 ADJOINT_API bool plan_product(const ConvGeometry& geometry, ProductOf of, Arithmetic arithmetic, const Machine& machine,
                               ProductPlan& plan);
 
-/// How large the matrices of a product are. Positions of a sample are one axis.
+/// The sizes of a product's matrices. Positions of a sample are one axis.
 struct ProductExtents {
   std::int64_t groups, rows, column_samples, columns, depth_samples, depth;
 };
 
-/// Cuts `plan`, whose matrices are there, into tiles and slices; false where something is past 31 bits.
+/// Cuts `plan`, whose matrices are set, into tiles and slices; false if something exceeds 31 bits.
 bool cut_product(const ProductExtents& extents, const Machine& machine, ProductPlan& plan);
 
-/// What the plan's kernels take, in clocks of a multiprocessor: each stage its products, or what the L2 takes to
-/// deliver it, and then the sums of slices.
+/// The time of the plan's kernels, in clocks of a multiprocessor: for each stage its products or the L2's delivery of
+/// it, whichever takes longer, and then the sums of slices.
 double product_clocks(const ProductPlan& plan, const Machine& machine);
 
 /// The matrix as the copy engine sees it, in blocks of `lines`.
 ADJOINT_API TensorMapLayout product_layout(const ProductMatrix& matrix, const void* data, DType dtype,
                                            std::int32_t lines = kProductBlock);
 
-/// Whether the copy engine can have the matrix at `data`, where its lines follow each other.
+/// Whether the copy engine can read the matrix at `data`, whose lines follow each other.
 ADJOINT_API bool product_is_aligned(const ProductMatrix& matrix, std::int64_t element_bytes, const void* data);
 
-/// Of the copies of factors whose lines the copy engine cannot have, bytes.
+/// Bytes of the copies of factors whose lines the copy engine cannot read.
 ADJOINT_API std::int64_t product_copy_bytes(const ProductPlan& plan);
 
 }  // namespace adjoint::cuda

@@ -12,9 +12,9 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr std::int64_t kMostShift = std::int64_t{1} << 30;  // elements of a row that a tap moves the image by
+constexpr std::int64_t kMostShift = std::int64_t{1} << 30;  // elements of a row by which a tap shifts the image
 
-/// Where a tap of an axis begins in the copy of the image: the residue, and the block of the first position.
+/// The start of a tap of an axis in the copy of the image: the residue, and the block of the first position.
 struct TapPlace {
   std::int64_t residue, block;
 };
@@ -24,7 +24,7 @@ TapPlace tap_place(const ConvGeometry& g, std::size_t axis, std::int64_t tap) {
   return {0, tap * g.dilation[axis] - g.padding[axis]};
 }
 
-/// Of channels, whose planes are rows of positions and samples, `residues` of them one after another.
+/// A matrix of channels; their planes are rows of positions and samples, `residues` rows one after another.
 ProductMatrix planes_of(std::int64_t channels, std::int64_t residues, std::int64_t rows, std::int64_t width) {
   return {.lines = channels * residues * rows,
           .width = width,
@@ -33,9 +33,9 @@ ProductMatrix planes_of(std::int64_t channels, std::int64_t residues, std::int64
           .strides = {1, residues * rows * width, rows * width, width}};
 }
 
-/// Of the products, and of what puts them in order.
+/// The time of the products, and of the kernel that puts them in order.
 double clocks_behind_copies(const TapwisePlan& plan, const Machine& machine) {
-  // Of both kernels; of a slice, for which the ones after it wait.
+  // For both kernels; for a slice, which the ones after it wait for.
   constexpr double kLaunches = 6000, kSlice = 800;
   const double results = static_cast<double>(plan.gather.count) * plan.gather.taps.divisor();
   const double bytes = static_cast<double>(plan.result_bytes()) + results * plan.product.element_bytes;
@@ -53,13 +53,13 @@ bool plan_tapwise(const ConvGeometry& g, Arithmetic arithmetic, const Machine& m
   const bool strided = g.stride != Extent2{1, 1};
   plan.image = order.image_samples;
   plan.feature = order.feature_samples;
-  if (strided && plan.image.stride != g.stride) return false;  // planes of one row, which stay together
+  if (strided && plan.image.stride != g.stride) return false;  // planes of one row are not taken apart
   ProductPlan& p = plan.product;
   p.element_bytes = size;
   p.depth_block = kProductLineBytes / size;
   p.column_block = kProductBlock;
   const std::int64_t samples = plan.feature.padded_samples, width = g.feature[1] * samples;
-  // The copy engine would fill features up with zeros, which meet other positions of the image.
+  // The copy engine would fill up features with zeros, and these would meet other positions of the image.
   if (width % p.depth_block != 0) return false;
   const Extent2 residues = strided ? plan.image.residues : Extent2{1, 1};
   const Extent2 blocks = strided ? plan.image.blocks : g.image;

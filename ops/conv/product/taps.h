@@ -22,7 +22,7 @@ struct TapwisePlan {
   ProductPlan product;
   TapGather gather;
 
-  /// Of copies and results, bytes.
+  /// Bytes of copies and results.
   std::int64_t copy_bytes(const SamplesLast& copy) const { return product.element_bytes * copy.numel(); }
   std::int64_t result_bytes() const {
     const ProductMatrix& result = product.result;
@@ -30,13 +30,13 @@ struct TapwisePlan {
   }
 };
 
-/// Of halves, or of floats that are rounded to tf32. False where a row of positions and samples is not whole blocks of
-/// the depth, for groups, 1 x 1 taps, a stride with a dilation or with planes of one row, more than kMostProductTaps,
-/// and very large extents.
+/// For halves, or floats that are rounded to tf32. False if a row of positions and samples is not whole blocks of the
+/// depth, for groups, 1 x 1 taps, a stride with a dilation or with planes of one row, more than kMostProductTaps, and
+/// very large extents.
 ADJOINT_API bool plan_tapwise(const ConvGeometry& geometry, Arithmetic arithmetic, const Machine& machine,
                               TapwisePlan& plan);
 
-/// What the plan's kernels take, copies included, in clocks of a multiprocessor.
+/// The time of the plan's kernels, copies included, in clocks of a multiprocessor.
 ADJOINT_API double tapwise_clocks(const TapwisePlan& plan, const Machine& machine);
 
 }  // namespace adjoint::cuda

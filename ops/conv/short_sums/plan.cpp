@@ -14,8 +14,8 @@ constexpr std::int64_t kMostBlocks = std::int64_t{1} << 30;
 std::int32_t to_int(std::int64_t value) { return static_cast<std::int32_t>(value); }
 Divider divider(std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); }
 
-/// Of those that kernels are compiled for, the one that computes fewest channels that there are not, or the least where
-/// otherwise the machine is not full: a sum is as long, but a thread has fewer.
+/// Of the compiled sizes, the one that computes the fewest channels past the last, or the smallest if the machine would
+/// otherwise not be full: a sum is as long, but a thread has fewer.
 std::int32_t channel_block_of(std::int64_t channels, std::int64_t tiles, std::int64_t multiprocessors) {
   constexpr std::int64_t kLeast = 4;
   std::int64_t best = kLeast;

@@ -1,5 +1,6 @@
-// The schedule of the CUDA kernels for short sums: few products a result, as where a network reads a picture, or a 1 x
-// 1 layer few channels. Plain C++ for host and device, tested without a GPU; README.md tells how the work is cut.
+// The schedule of the CUDA kernels for short sums: few products a result, for example where a network reads a picture,
+// or a 1 x 1 layer has few channels. Plain C++ for host and device, tested without a GPU; README.md describes how the
+// work is cut.
 #pragma once
 
 #include <adjoint/core/divider.h>
@@ -13,29 +14,29 @@ namespace adjoint::cuda {
 
 inline constexpr int kShortThreads = 128;    // of a block
 inline constexpr int kShortMostTerms = 128;  // products of a sum: a thread stages one
-inline constexpr int kShortAtOnce = 8;       // products of a sum whose operands are under way together
+inline constexpr int kShortAtOnce = 8;       // products of a sum whose operands are in flight together
 
 /// conv, and conv_transpose of stride 1. A thread computes `positions` columns of a row for `channel_block` channels;
-/// threads are one line: samples, rows, columns.
+/// threads form one line: samples, rows, columns.
 struct ShortSumsPlan {
   std::int32_t source[2], result[2];                      // extents
   std::int32_t batch, groups, channels, source_channels;  // channels: a group's
   std::int32_t kernel_w, taps, terms;                     // terms: source_channels * taps
-  // Position i reads tap k at source position first + i * step + k * tap_step of each axis, inside or not.
+  // On each axis, position i reads tap k at source position first + i * step + k * tap_step, inside or not.
   std::int32_t first[2], step[2], tap_step[2];
   std::int32_t filter_channel, filter_source, filter_group;  // the filter's strides
-  std::int32_t packed;              // a thread's positions have neighbours in the source, none outside: 1 x 1 taps
+  std::int32_t packed;              // a thread's positions are neighbours in the source, none outside: 1 x 1 taps
   std::int32_t positions, columns;  // columns: threads of a row
   std::int32_t channel_block, channel_blocks;
   std::int32_t total, tiles;  // threads for one block of channels, and their blocks
   Divider column_divider, row_divider, taps_divider, kernel_w_divider;
 
   std::int64_t blocks() const { return std::int64_t{tiles} * groups * channel_blocks; }
-  /// Of a block: terms, and the weights of each.
+  /// For a block: the terms, and the weights of each.
   std::int64_t smem_bytes() const { return std::int64_t{terms} * (16 + 4 * channel_block); }
 };
 
-/// What a thread computes.
+/// The results that a thread computes.
 struct ShortSumsPlace {
   std::int32_t sample, row, column;        // of the result: the first column
   std::int32_t source_row, source_column;  // of tap 0
@@ -64,8 +65,8 @@ ADJOINT_HD inline ShortSumsTerm short_sums_term(const ShortSumsPlan& p, std::int
   return {(channel * p.source[0] + row) * width + column, row, column, weight};
 }
 
-/// Of conv, or of conv_transpose. False for more products a result than kShortMostTerms, for a stride of
-/// conv_transpose, for batch 0, and for problems that 30 bits do not count.
+/// A plan of conv, or of conv_transpose. False for more products a result than kShortMostTerms, for a stride of
+/// conv_transpose, for batch 0, and for problems too large to count in 30 bits.
 ADJOINT_API bool plan_short_sums(const ConvGeometry& geometry, bool transposed, const Machine& machine,
                                  ShortSumsPlan& plan);
 

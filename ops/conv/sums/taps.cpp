@@ -7,7 +7,8 @@
 namespace adjoint::cuda {
 
 TapGather tap_gather(std::int64_t count, std::int32_t taps, std::int64_t element_bytes, bool of_sums) {
-  constexpr std::int64_t kUnit = 16, kBlocks = 512;  // elements of a run; blocks, to wait for memory side by side
+  constexpr std::int64_t kUnit = 16,
+                         kBlocks = 512;  // elements of a run; blocks, so that their waits for memory overlap
   const std::int64_t most = floor_to(kGatherBytes / element_bytes / taps, kUnit);
   TapGather gather{.count = count, .of_sums = of_sums};
   gather.run = static_cast<std::int32_t>(std::clamp(floor_to(count / kBlocks, kUnit), kUnit, most));

@@ -4,13 +4,13 @@
 //     filter[f][c][tap] = sum over positions q of feature[f][q] * image[c][q * stride + tap]
 //
 // Both copies are flat, with the same rows and columns, so that a tap is one distance along the line. wgmma sums over
-// positions, takes either operand's channels as they lie, and begins anywhere in the line: a stage holds a run of
+// positions, reads either operand's channels in their order, and begins anywhere in the line: a stage holds a run of
 // positions of some channels of both, and of the image's for all the taps that are near each other.
 //
-// Rows of the products are one operand's channels, columns the other's; which is which, padding decides. A unit is one
+// Rows of the products are one operand's channels, columns the other's; padding decides which is which. A unit is one
 // tap of 64 rows; a tile is four units and 128 columns. Units are numbered rows by rows, taps in order of their place,
-// and cut into tiles as they come. The line is cut into slices, whose sums another kernel adds up as it puts taps last
-// (sums/taps.h). The geometry alone says how many there are.
+// and cut into tiles in that order. The line is cut into slices, whose sums another kernel adds up as it puts taps last
+// (sums/taps.h). The geometry alone determines their number.
 #pragma once
 
 #include <adjoint/core/divider.h>
@@ -33,14 +33,13 @@ inline constexpr int kMostWeightSlots = 8;
 inline constexpr int kWeightBarrierBytes = 1024;  // before the slots
 inline constexpr int kMostBlockedTaps = 64;
 
-/// A tap: the box of the image that it reads, and from which of its positions on. Taps of a box are neighbours in the
-/// list.
+/// A tap: the box of the image that it reads, and its first position there. Taps of a box are neighbours in the list.
 struct BlockedWeightTap {
   std::int16_t tap;  // of the filter
   std::int16_t box, shift;
 };
 
-/// A box of the image that some taps share: where it begins, from a stage's first position, and the first block of its
+/// A box of the image that some taps share: its start, relative to a stage's first position, and the first block of its
 /// plane.
 struct BlockedWeightBox {
   std::int32_t first, block;
@@ -51,7 +50,7 @@ struct BlockedWeightPlan {
   bool rows_are_image;
   std::int32_t taps, units, row_tiles, column_tiles;
   std::int32_t stages, slices, slice_stages;  // of the line; of a slice, at most
-  std::int32_t image_positions;               // of a box of the image: a stage's, and those that its taps are apart
+  std::int32_t image_positions;               // of a box of the image: a stage's, plus the distance of its taps
   std::int32_t row_boxes, column_boxes;       // of a stage, of either operand: the most that a tile has
   std::int32_t slots;
   Divider tap_divider, row_divider, column_divider;
@@ -64,7 +63,7 @@ struct BlockedWeightPlan {
   ADJOINT_HD const ChannelBlocks& columns() const { return rows_are_image ? feature : image; }
   ADJOINT_HD std::int32_t row_positions() const { return rows_are_image ? image_positions : kWeightStage; }
   ADJOINT_HD std::int32_t column_positions() const { return rows_are_image ? kWeightStage : image_positions; }
-  /// Of a box.
+  /// For a box.
   ADJOINT_HD std::int32_t row_bytes() const { return 2 * kWeightUnitRows * row_positions(); }
   ADJOINT_HD std::int32_t column_bytes() const { return 2 * kWeightTileColumns * column_positions(); }
   ADJOINT_HD std::int32_t slot_bytes() const { return row_boxes * row_bytes() + column_boxes * column_bytes(); }
@@ -112,7 +111,7 @@ ADJOINT_HD inline BlockedWeightBoxes begins_boxes(const BlockedWeightPlan& p, st
   return {row || (p.rows_are_image && image), !p.rows_are_image && image};
 }
 
-/// Which of its tile's boxes a unit reads.
+/// The boxes of its tile that a unit reads.
 ADJOINT_HD inline BlockedWeightBoxes blocked_weight_boxes(const BlockedWeightPlan& p, const BlockedWeightTile& tile,
                                                           std::int32_t unit) {
   BlockedWeightBoxes boxes{0, 0};
@@ -127,7 +126,7 @@ ADJOINT_HD inline BlockedWeightBoxes blocked_weight_boxes(const BlockedWeightPla
 /// kMostCopyBytes, and very large extents.
 ADJOINT_API bool plan_blocked_weight(const ConvGeometry& geometry, const Machine& machine, BlockedWeightPlan& plan);
 
-/// What the plan's kernels take behind the copies, in clocks of a multiprocessor, as the model tells.
+/// The modelled time of the plan's kernels after the copies, in clocks of a multiprocessor.
 ADJOINT_API double blocked_weight_clocks(const BlockedWeightPlan& plan, const Machine& machine);
 
 }  // namespace adjoint::cuda

@@ -1,4 +1,4 @@
-// Stages of conv_weight that the copy engine brings: which boxes fit, what they cost, and how it is told of them.
+// Stages of conv_weight that the copy engine brings: the boxes that fit, their cost, and their tensor maps.
 #include <adjoint/ops/conv/weight/boxes_plan.h>
 
 #include <adjoint/ops/conv/weight/parts.h>
@@ -11,12 +11,12 @@ namespace weight_parts {
 namespace {
 
 constexpr int kLog2Piece = 4;  // units: shorter pieces than 64 bytes arrive at half the rate
-// That one multiprocessor gets from the L2 in pieces of 64 bytes when all ask (33 in longer ones), measured on an H200;
-// the clocks of a box's piece or row, and what one more box costs the thread that asks for it.
+// The rate of one multiprocessor from the L2 in pieces of 64 bytes when all ask (33 in longer ones), measured on an
+// H200; the clocks of a box's piece or row, and the cost of one more box for the thread that asks for it.
 constexpr double kBoxBytesPerClock = 28, kClocksPerRow = 2, kClocksPerBox = 150;
 
-/// Neighbouring taps along the width that are neighbouring rows: as many as reach the elements between positions, which
-/// are a stride apart, so that eight rows' values of four positions lie in different banks.
+/// The number of neighbouring taps along the width that are neighbouring rows: enough to reach all elements between
+/// positions, which are a stride apart, so that eight rows' values of four positions lie in different banks.
 std::int32_t row_taps(const WeightPlan& p, std::int32_t taps_per_block) {
   std::int32_t taps = std::min(p.stride_w & -p.stride_w, 8);
   while (p.kernel_w % taps != 0 || taps_per_block % taps != 0) taps /= 2;
@@ -32,9 +32,9 @@ std::int32_t pitch_units(const WeightPlan& p, std::int32_t units) {
   return units;
 }
 
-/// How often the most used bank is asked for different words by a read of eight rows' first four units.
+/// The most different words that one bank must deliver when the first four units of eight rows are read.
 int bank_conflicts(const WeightPlan& p) {
-  std::array<std::array<std::int32_t, 32>, 32> words;  // no initial values: it is asked for every plan
+  std::array<std::array<std::int32_t, 32>, 32> words;  // no initial values: this runs for every plan
   std::array<int, 32> count{};
   int most = 1;
   for (std::int32_t row = 0; row < 8; ++row) {
@@ -59,7 +59,7 @@ bool rows_take_boxes(WeightPlan& p) {
   const std::int64_t aligned = 4 * p.unit_elements;
   for (p.residues = 1; p.residues <= kMaxWeightResidues; p.residues *= 2) {
     if (std::int64_t{p.image_w} * p.residues % aligned != 0) continue;
-    // A row that begins between two multiples of 16 bytes has its predecessor's last elements before it, not zeros.
+    // A row that begins between two multiples of 16 bytes is preceded by its predecessor's last elements, not by zeros.
     return p.residues == 1 || (p.image_h == 1 && p.padding_w == 0 && p.image_channels % p.residues == 0);
   }
   return false;
@@ -77,7 +77,7 @@ bool build_box_blocks(WeightPlan& p, std::int32_t taps_per_block, TapBlockSizes&
   p.row_taps = row_taps(p, taps_per_block);
   const std::int64_t last_h = (std::int64_t{1} << p.log2_tile_h) - 1;  // of the tile's positions
   const std::int64_t last_w = (std::int64_t{1} << p.log2_tile_w) - 1;
-  // Rows whole if they fit a box, else in pieces.
+  // Rows are whole if they fit a box, otherwise in pieces.
   for (const int log2_piece : {0, kLog2Piece + p.unit_elements - 1}) {
     p.log2_box_w = log2_piece;
     const std::int32_t piece = 1 << log2_piece, alignment = row_alignment(p);
@@ -113,7 +113,7 @@ double box_stage_clocks(const WeightPlan& p, bool split) {
   const double positions = 1 << p.log2_positions(), products = split ? 3 : 1, size = 4.0 / p.unit_elements;
   const double tiles = positions / (8 * p.unit_elements) * (p.tile_rows / 64);  // wgmma's, of 64 rows, all columns
   const double matrix = tiles * products * p.tile_columns / 2;
-  // Halves that are apart are two reads.
+  // Halves that are apart take two reads.
   const double reads = p.unit_elements == 1 ? 1 : p.stride_w > 1 ? 2 : 1.5;
   const double box = static_cast<double>(p.residues * p.box_elements()) * size,
                feature = p.tile_columns * positions * size;
@@ -127,7 +127,7 @@ double box_stage_clocks(const WeightPlan& p, bool split) {
   const double pieces = p.log2_box_w == 0 ? 1 : p.cols >> p.log2_box_w;
   const double engine = kClocksPerRow * (images * p.rows * p.block_channels * pieces + lines * p.tile_columns) +
                         kClocksPerBox * (p.residues + lines);
-  // Parts that wait for each other overlap in part.
+  // Parts that wait for each other overlap partly.
   return std::max({matrix, shared, memory, engine}) + (matrix + shared) / 8 + 60;
 }
 

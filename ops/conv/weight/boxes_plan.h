@@ -1,5 +1,5 @@
-// Where conv_weight's stages come from that the copy engine brings (`boxes` in plan.h): plain C++ for host and
-// device, tested without a GPU.
+// The places of conv_weight's stages that the copy engine brings (`boxes` in plan.h): plain C++ for host and device,
+// tested without a GPU.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -10,20 +10,20 @@
 
 namespace adjoint::cuda {
 
-/// plan_wgmma_weight() for stages that come as boxes. False, too, for an empty batch; where rows of features do not
-/// begin at multiples of 16 bytes, or a line of 128 bytes of them is in no tile part of one row or of one plane; and
-/// where rows of the image do not, unless each is a plane of its own, without padding, and every second or fourth
-/// channel of a group begins at the same place.
+/// plan_wgmma_weight() for stages that are boxes. Also false for an empty batch; if rows of features do not begin at
+/// multiples of 16 bytes, or a line of 128 bytes of them is not part of one row or one plane in any tile; and if rows
+/// of the image do not begin at such multiples, unless each is a plane of its own, without padding, and every second or
+/// fourth channel of a group begins at the same place.
 ADJOINT_API bool plan_boxed_weight(const ConvGeometry& geometry, Arithmetic arithmetic, const Machine& machine,
                                    WeightPlan& plan, WeightTile only = {});
-/// What the copy engine is told of its operands: (row's piece, pieces, channels, rows, images), of the channels whose
-/// remainder by plan.residues is `residue`, and (row, channels, rows, images), or (plane, channels, images), in lines
-/// of 128 bytes. Unsplit float32 is rounded to tf32 on its way.
+/// The tensor maps' layouts: for the image (row's piece, pieces, channels, rows, images), of the channels whose
+/// remainder by plan.residues is `residue`; for the feature (row, channels, rows, images), or (plane, channels,
+/// images), in lines of 128 bytes. Unsplit float32 is rounded to tf32 by the copy.
 ADJOINT_API TensorMapLayout weight_image_layout(const WeightPlan& plan, const void* image, DType dtype, bool split,
                                                 std::int32_t residue);
 ADJOINT_API TensorMapLayout weight_feature_layout(const WeightPlan& plan, const void* feature, DType dtype, bool split);
 
-/// Where a stage's boxes of the image begin, and line `line` of its features, on the axes of those layouts.
+/// The starts of a stage's boxes of the image, and of line `line` of its features, on the axes of those layouts.
 struct WeightBoxPlace {
   std::int32_t at[kTensorMapAxes];
 };

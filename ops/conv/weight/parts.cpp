@@ -19,14 +19,14 @@ namespace {
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 constexpr std::int64_t kMaxPlane = std::int64_t{1} << 31;  // and filter
 
-/// Taps of an axis, from and to.
+/// Taps of an axis, from first to last.
 struct Run {
   std::int32_t first, last;
 };
 
-/// Of what a run's taps leave when `stride` divides where they read. Residues repeat after as many taps.
+/// Adds the residues of a run's source positions modulo `stride`. They repeat after `stride` taps.
 void add_residues(const Run& run, std::int32_t stride, std::int32_t dilation, std::int32_t padding, Range& residues) {
-  if (run.last - run.first >= stride - 1 && std::gcd(dilation, stride) == 1) {  // all that there are
+  if (run.last - run.first >= stride - 1 && std::gcd(dilation, stride) == 1) {  // all residues
     residues.add(0);
     residues.add(stride - 1);
     return;
@@ -56,7 +56,7 @@ TapSpan tap_span(const WeightPlan& p, const WeightTapBlock& block) {
   return {{at_h(first_h), at_h(last_h)}, {at_w(first_w), at_w(last_w)}};
 }
 
-/// The block that begins with a tap; what its stage holds is added to that of `all`.
+/// The block that begins with a tap; widens `all` by what its stage holds.
 WeightTapBlock tap_block(const WeightPlan& p, std::int32_t first_tap, std::int32_t taps_per_block,
                          std::int32_t alignment, TapBlocks& all) {
   const std::int32_t stride_h = p.boxes ? 1 : p.stride_h, stride_w = p.boxes ? 1 : p.stride_w;
@@ -89,7 +89,7 @@ WeightTapBlock tap_block(const WeightPlan& p, std::int32_t first_tap, std::int32
   return block;
 }
 
-/// Of a channel and an image; more than can be where it is not exact.
+/// Elements of a channel and an image; above the limit if too large to compute exactly.
 std::int64_t stage_elements(std::int64_t planes_h, std::int64_t planes_w, std::int64_t rows, std::int64_t cols) {
   if (rows > kMostStageElements || cols > kMostStageElements) return kMostStageElements + 1;
   return planes_h * planes_w * rows * cols;
@@ -156,7 +156,7 @@ const TapBlocks& TapBlockSizes::find(const WeightPlan& p, std::int32_t taps_per_
     const WeightTapBlock block = tap_block(p, first, taps_per_block, alignment, all);
     if (first == 0) all.first = block;
     ++all.count;
-    // Asked for block by block, for the first one alone often exceeds it where strides are wide.
+    // Checked block by block, because with wide strides the first block alone often exceeds the limit.
     all.fits = all.count <= kMaxTapBlocks &&
                stage_elements(all.planes_h, all.planes_w, all.span_h + 1, all.span_w + 1) <= kMostStageElements;
   }

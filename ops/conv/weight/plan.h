@@ -41,14 +41,14 @@ inline constexpr WeightTile kWgmmaWeightTiles[] = {{256, 128}, {128, 128}, {384,
                                                    {128, 64},  {768, 32},  {384, 32}, {384, 16}};
 /// Whether a thread's registers hold sums, totals and places of rows, which float32 needs.
 ADJOINT_HD constexpr bool wgmma_weight_splits(WeightTile tile) { return tile.rows / 128 * (tile.columns + 2) <= 200; }
-/// The least positions of a wgmma kernel's stage, a power of two of at most 128: a line of 128 bytes, and a queue's
-/// worth of features for each loader.
+/// The fewest positions of a wgmma kernel's stage, a power of two of at most 128: a line of 128 bytes, and enough
+/// features in flight for each loader.
 ADJOINT_HD constexpr int wgmma_weight_positions(int columns, int unit_elements) {
   return columns >= 128 && unit_elements == 1 ? 32 : columns >= 64 ? 64 : 128;
 }
 inline constexpr int kMaxWeightStages = 8;  // in shared memory
 
-/// The taps of a block's rows, and where its stage of the image begins.
+/// The taps of a block's rows, and the start of its stage of the image.
 struct WeightTapBlock {
   std::int32_t first_tap, taps;
   std::int32_t h_base, w_base;  // relative to the tile's first position, in units of stride; of a box, in elements
@@ -74,9 +74,9 @@ struct WeightPlan {
   std::int32_t image_pitch, feature_pitch;      // elements from one channel of a stage to the next
   bool boxes;
   std::int32_t row_taps;    // neighbours that are neighbouring rows
-  std::int32_t log2_box_w;  // boxes: of the pieces in which rows of the image come; 0 where they come whole
-  // Boxes: rows of channels so many apart begin at the same place between multiples of 16 bytes. A block's channels are
-  // staged in as many boxes, and are its rows in that order.
+  std::int32_t log2_box_w;  // boxes: of the pieces of the image's rows; 0 if rows are whole
+  // Boxes: rows of channels this many apart begin at the same place between multiples of 16 bytes. A block's channels
+  // are staged in that many boxes, and are its rows in that order.
   std::int32_t residues;
   std::int32_t quad_offsets[5];  // wgmma: weight_position_offset() of four units, eight, and so on; 0 beyond a stage
   std::int32_t smem_stages;
@@ -91,7 +91,7 @@ struct WeightPlan {
   /// Elements of a line of a box, all of its channels; of all of its lines.
   ADJOINT_HD std::int32_t line_elements() const { return block_channels / residues * cols; }
   ADJOINT_HD std::int32_t box_elements() const { return rows * line_elements() << log2_tile_n; }
-  /// Boxes: a block's channel in the order of boxes, and the other way round.
+  /// Boxes: a block's channel in the order of boxes, and the reverse.
   ADJOINT_HD std::int32_t staged_channel(std::int32_t channel) const {
     return residues == 1 ? channel : channel % residues * (block_channels / residues) + channel / residues;
   }
@@ -106,23 +106,23 @@ struct WeightPlan {
   }
   /// Boxes: positions in a line of 128 bytes of features.
   ADJOINT_HD std::int32_t line_positions() const { return 32 * unit_elements; }
-  /// Boxes: whether such a line is several rows of a plane, all of it.
+  /// Boxes: whether such a line holds several rows of a plane, all of it.
   ADJOINT_HD bool joins_rows() const { return 1 << log2_tile_w < line_positions(); }
 };
 
-/// Where a filter has taps that are channels here (strides as channels, layouts/orders.h): tap (h, w) of channel
-/// c * residues + r is channel c's tap (h * stride_h + r / residues_w, w * stride_w + r % residues_w), if there is one.
+/// For a filter whose taps are channels here (strides as channels, layouts/orders.h): tap (h, w) of channel c *
+/// residues + r is channel c's tap (h * stride_h + r / residues_w, w * stride_w + r % residues_w), if it exists.
 struct WeightOrder {
   std::int32_t residues_h = 1, residues_w = 1, stride_h = 1, stride_w = 1;
-  std::int32_t kernel_h = 0, kernel_w = 0;  // the filter's; 0 where taps are as they are
+  std::int32_t kernel_h = 0, kernel_w = 0;  // the filter's; 0 if taps keep their order
 
   /// Taps of a channel of the filter.
   ADJOINT_HD std::int32_t taps(const WeightPlan& p) const {
     return kernel_h == 0 ? p.kernel_h * p.kernel_w : kernel_h * kernel_w;
   }
-  /// Channels that are one of the filter's.
+  /// Channels that make up one of the filter's.
   ADJOINT_HD std::int32_t residues() const { return residues_h * residues_w; }
-  /// A tap's place among those of the same feature channel, negative where there is none.
+  /// A tap's place among those of the same feature channel, negative if there is none.
   ADJOINT_HD std::int64_t place(const WeightPlan& p, std::int32_t channel, std::int32_t tap) const {
     if (kernel_h == 0) return std::int64_t{channel} * p.kernel_h * p.kernel_w + tap;
     const std::int32_t c = channel / residues(), r = channel - c * residues();
@@ -132,7 +132,7 @@ struct WeightOrder {
   }
 };
 
-/// How conv_weight's result has the taps of a filter that is apart like that.
+/// The order of taps in conv_weight's result for a filter that is taken apart that way.
 ADJOINT_API WeightOrder weight_order(const Unshuffle& filter);
 
 /// One block's part of the product.
@@ -153,7 +153,7 @@ ADJOINT_HD inline WeightWork weight_work(const WeightPlan& p, std::int64_t block
   return work;
 }
 
-/// What row `row` of a block is: a channel relative to the block's first, and a tap.
+/// Row `row` of a block: a channel relative to the block's first, and a tap.
 struct WeightRow {
   std::int32_t channel, tap;
   bool valid;
@@ -174,7 +174,7 @@ ADJOINT_HD inline std::int32_t weight_floor_div(std::int64_t a, std::int32_t b) 
   return static_cast<std::int32_t>(a >= 0 ? a / b : -((-a + b - 1) / b));
 }
 
-/// Elements from a stage's image operand to what a valid row reads at the stage's first position.
+/// Elements from a stage's image operand to the value that a valid row reads at the stage's first position.
 ADJOINT_HD inline std::int32_t weight_row_offset(const WeightPlan& p, const WeightWork& work, const WeightRow& row) {
   const WeightTapBlock& taps = p.tap_block[work.tap_block];
   const std::int64_t h = static_cast<std::int64_t>(row.tap / p.kernel_w) * p.dilation_h - p.padding_h;
@@ -191,8 +191,8 @@ ADJOINT_HD inline std::int32_t weight_row_offset(const WeightPlan& p, const Weig
   return row.channel * p.image_pitch + (plane * p.rows + offset_h - taps.h_base) * p.cols + offset_w - taps.w_base;
 }
 
-/// Elements from what a row reads at a stage's first position to what it reads at `position`; a position's bits are
-/// image, row and column of the tile.
+/// Elements from the value that a row reads at a stage's first position to the one it reads at `position`; a position's
+/// bits are image, row and column of the tile.
 ADJOINT_HD inline std::int32_t weight_position_offset(const WeightPlan& p, std::int32_t position) {
   const std::int32_t w = position & ((1 << p.log2_tile_w) - 1);
   const std::int32_t h = (position >> p.log2_tile_w) & ((1 << p.log2_tile_h) - 1);
@@ -207,8 +207,8 @@ struct WeightItem {
   std::int32_t n, h, w, element;
 };
 
-/// Neighbours are neighbours in the image: with a stride, a vector's elements belong to the planes along the row in
-/// turn, and `element` is the first one's. A stage has (tile_n * image_stage()) / vector items.
+/// Neighbouring elements are neighbours in the image: with a stride, a vector's elements belong to the planes along the
+/// row in turn, and `element` is the first one's. A stage has (tile_n * image_stage()) / vector items.
 ADJOINT_HD inline WeightItem weight_item(const WeightPlan& p, std::uint32_t item, int vector) {
   const auto planes_w = static_cast<std::uint32_t>(p.planes_w), rows = static_cast<std::uint32_t>(p.rows);
   const std::uint32_t in_line = planes_w * static_cast<std::uint32_t>(p.cols) / static_cast<std::uint32_t>(vector);
@@ -223,10 +223,10 @@ ADJOINT_HD inline WeightItem weight_item(const WeightPlan& p, std::uint32_t item
   return {n, row * p.stride_h + plane_h, col * p.stride_w + plane_w, (plane * p.rows + row) * p.cols + col};
 }
 
-/// Elements of the image that a wgmma kernel copies at once where rows' alignment allows `vector`.
+/// Elements of the image that a wgmma kernel copies at once if rows' alignment allows `vector`.
 ADJOINT_HD inline std::int32_t wgmma_image_vector(const WeightPlan& p, std::int32_t vector) {
   if (p.stride_w == 1) return vector;
-  // Halves are sorted by plane on their way; float32 come one by one, asynchronously.
+  // Halves are sorted by plane on the way; float32 is copied one by one, asynchronously.
   bool sorts = p.unit_elements == 2 && p.planes_w == p.stride_w;
   for (std::int32_t b = 0; b < p.tap_blocks; ++b) sorts = sorts && p.tap_block[b].first_plane_w == 0;
   if (!sorts) return 1;
@@ -247,13 +247,13 @@ ADJOINT_HD inline std::int32_t weight_row_index(const WeightPlan& p, std::int32_
   return (together * p.block_channels + p.staged_channel(channel)) * p.row_taps + tap - together * p.row_taps;
 }
 
-/// Where a stage's positions begin.
+/// The first positions of a stage.
 struct WeightStage {
   std::int64_t n;
   std::int32_t h, w;
 };
 
-/// `stage` is below 2^31, too.
+/// `stage` must also be below 2^31.
 ADJOINT_HD inline WeightStage weight_stage(const WeightPlan& p, std::int64_t stage) {
   const auto rest = static_cast<std::uint32_t>(stage);
   const auto tiles_w = static_cast<std::uint32_t>(p.tiles_w), tiles_h = static_cast<std::uint32_t>(p.tiles_h);
@@ -277,13 +277,12 @@ ADJOINT_HD inline std::int64_t mma_stage_bytes(const WeightPlan& p, int element_
 ADJOINT_API std::int64_t weight_smem_bytes(const WeightPlan& plan);
 ADJOINT_API std::int64_t weight_workspace_bytes(const WeightPlan& plan);
 
-/// False where the kernels do not take the geometry: extents from 2^28 on, planes or stages from 2^31,
-/// stages that do not fit.
-/// `split` asks for float32 in three products.
+/// False if the kernels do not support the geometry: extents from 2^28 on, planes or stages from 2^31, stages that do
+/// not fit. `split` asks for float32 in three products.
 ADJOINT_API bool plan_weight(const ConvGeometry& geometry, Arithmetic arithmetic, const Machine& machine,
                              WeightPlan& plan);
 
-/// The same for the wgmma kernels; with a tile that has rows, for that one alone.
+/// The same for the wgmma kernels; for a tile with rows, only that tile.
 ADJOINT_API std::int64_t wgmma_weight_smem_bytes(const WeightPlan& plan, bool split);
 ADJOINT_API bool plan_wgmma_weight(const ConvGeometry& geometry, Arithmetic arithmetic, const Machine& machine,
                                    WeightPlan& plan, WeightTile only = {});

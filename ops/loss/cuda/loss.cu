@@ -1,4 +1,4 @@
-// Losses on CUDA. A sum is a reduction's (ops/reduce), over elements that are computed from the operands'.
+// Losses on CUDA. Sums are those of ops/reduce, over elements that are computed from the operands'.
 #include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/ops/loss/kernels.h>
@@ -41,7 +41,7 @@ void loss_value(std::span<const Tensor> in, Tensor& out, const LossAttr& attr) {
   const std::int64_t numel = in[0].numel();
   if (numel == 0) {
     out.raw_mutable_data();
-    return fill(out, 0.0 / attr.divisor);  // a mean of nothing is NaN
+    return fill(out, 0.0 / attr.divisor);  // the mean of zero elements is NaN
   }
   visit_floating(out.dtype(), [&]<class T>() {
     using Functor = F<compute_t<T>>;

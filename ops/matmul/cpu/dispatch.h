@@ -1,4 +1,4 @@
-// The inner kernels of the instruction set in use, and the scratch memory they work in.
+// The inner kernels of the instruction set in use, and their scratch memory.
 #pragma once
 
 #include <adjoint/core/cpu_isa.h>
@@ -10,7 +10,7 @@
 
 namespace adjoint::cpu {
 
-/// Of a table for each instruction set, that of the one in use.
+/// Selects the entry of the instruction set in use from a table with one for each.
 template <class Table>
 const Table& in_use(const Table& baseline, const Table& avx2, const Table& avx512) {
   switch (cpu_isa()) {
@@ -44,7 +44,7 @@ class Buffer {
   std::int64_t bytes_ = 0;
 };
 
-/// This thread's own scratch memory, at least so large; kept for its next task.
+/// This thread's own scratch memory, of at least this size; kept for its next task.
 template <class T>
 T* thread_scratch(std::int64_t elements) {
   thread_local Buffer buffer;

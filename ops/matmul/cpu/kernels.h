@@ -1,6 +1,6 @@
-// What the inner kernels of matrix products are told, and the table of them that each instruction set fills. All of it
-// is plain data: code for any x86-64 makes it, and the objects that are compiled for one instruction set only read it.
-// Internal to the CPU's matrix products and what is made of them, the convolutions.
+// The arguments of the inner kernels of matrix products, and the table of kernels that each instruction set fills. All
+// of it is plain data: code for any x86-64 creates it, and objects that are compiled for one instruction set only read
+// it. Internal to the CPU's matrix products and to the convolutions built on them.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace adjoint::cpu {
 
-/// Products of matrices, one a group: (rows, positions) = (rows, inner) * (inner, positions).
+/// One matrix product per group: (rows, positions) = (rows, inner) * (inner, positions).
 struct ProductShape {
   std::int64_t groups;
   std::int64_t positions, inner, rows;
@@ -23,11 +23,11 @@ struct ProductTile {
 };
 
 /// Bounds of a tile: its panels and its sums stay in a core's second-level cache. kTilePositions is a multiple of every
-/// panel.
+/// panel's size.
 inline constexpr std::int64_t kTilePositions = 192;
 inline constexpr std::int64_t kTileRows = 256;
-/// Inner rows that are put into panels and multiplied at a time: a packed block, kTileInner long, stays in the first
-/// level.
+/// Inner rows that are put into panels and multiplied at a time: a packed block, kTileInner long, stays in the
+/// first-level cache.
 inline constexpr std::int64_t kTileInner = 256;
 /// Elements of scratch memory that a tile needs.
 inline constexpr std::int64_t kTileScratch = kTilePositions * (kTileInner + kTileRows);
@@ -40,7 +40,7 @@ struct OuterProduct {
   std::int64_t lane_step;
 };
 
-/// Vectors of an outer product with a single lane: more than a panel's, or its sums would wait for one another.
+/// Vectors of an outer product with a single lane: more than a panel's, or its sums would wait for each other.
 inline constexpr std::int64_t kMostLoneVectors = 8;
 
 template <class T>
@@ -54,7 +54,7 @@ struct ProductKernels {
   /// the group's blocks, each (inner, rows of the block); `scratch` holds kTileScratch elements, 64-byte aligned.
   void (*matrix_tile)(const ProductShape& shape, const ProductTile& tile, const T* right, const T* packed, T* out,
                       T* scratch);
-  /// to[position][channel] = from[channel][position]; channels from `channels` to `pitch` become zero.
+  /// to[position][channel] = from[channel][position]; channels from `channels` to `pitch` are set to zero.
   void (*transpose)(std::int64_t channels, std::int64_t positions, const T* from, std::int64_t channel_step, T* to,
                     std::int64_t pitch);
   /// result: (lanes, vectors), lanes `pitch` elements apart.

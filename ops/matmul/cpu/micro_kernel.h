@@ -1,11 +1,11 @@
-// The innermost loop of every matrix product on the CPU, in GCC's vector extensions, for whatever instruction set the
-// file that includes this is compiled for.
+// The innermost loop of every matrix product on the CPU, in GCC's vector extensions, for the instruction set of the
+// including file.
 //
 //   C (channels, positions) = B (inner, channels)^T * A (inner, positions)
 //
 // A panel of A holds kPanelVectors vectors of positions for each inner index; a block of B holds up to kMaxBlock
-// channels. Everything here has internal linkage and uses nothing of the standard library: a function that one file
-// emits with AVX-512 instructions must not become the copy that the whole program calls.
+// channels. Everything here has internal linkage and uses nothing of the standard library: otherwise a function that
+// one file emits with AVX-512 instructions could become the copy that the whole program calls.
 #pragma once
 
 #include <cstdint>
@@ -93,14 +93,14 @@ inline Vector<T> interleave_high(Vector<T> a, Vector<T> b) {
 #if defined(__AVX512F__)
 using LaneMask = unsigned;
 
-// Lanes [begin, end), cut to those that there are.
+// Lanes [begin, end), clamped to the existing lanes.
 template <class T>
 inline LaneMask lane_mask(Index begin, Index end) {
   begin = maximum(0, minimum(begin, kLanes<T>));
   end = maximum(begin, minimum(end, kLanes<T>));
   return ((1U << end) - 1U) & ~((1U << begin) - 1U);
 }
-// Touches no memory but the mask's lanes; the others are zero.
+// Touches only the mask's lanes of memory; the other lanes are zero.
 inline __m512 masked_load(const float* from, LaneMask mask) {
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), from);
 }

@@ -1,6 +1,6 @@
-// The inner loops of sums of outer products: one operand transposed to channels-last, so that its channels fill
-// vectors, the other read one scalar a channel. No tap of a convolution costs a copy: it is a shift of where the loop
-// begins. For files that are compiled for one instruction set: see ops/matmul/cpu/micro_kernel.h.
+// The inner loops of sums of outer products. One operand is transposed to channels-last, so that its channels fill
+// vectors; the other is read one scalar per channel. A convolution's tap costs no copy: it only shifts the start of the
+// loop. For files that are compiled for one instruction set: see ops/matmul/cpu/micro_kernel.h.
 #pragma once
 
 #include <adjoint/ops/matmul/cpu/kernels.h>
@@ -11,7 +11,7 @@ namespace {
 
 template <class T>
 void transpose(Index channels, Index positions, const T* from, Index channel_step, T* to, Index pitch) {
-  constexpr Index kStrip = 8;  // channels whose rows are read side by side
+  constexpr Index kStrip = 8;  // channels whose rows are read in parallel
   for (Index c = 0; c < pitch; c += kStrip) {
     const Index last = minimum(c + kStrip, pitch), present = minimum(last, channels);
     for (Index p = 0; p < positions; ++p) {

@@ -2,11 +2,11 @@
 //
 //   result[group][j][i][tap] = sum over the tap's positions of a[i][position of a] * b[j][position of b]
 //
-// A product whose second operand lies transposed is one; a convolution's weight gradient is one for each tap. The
+// A product whose second operand is transposed has this form; a convolution's weight gradient has it for each tap. The
 // operand with more channels is transposed to channels-last, a chunk of positions at a time, so that its channels fill
-// vectors; the other is read as it lies, a scalar a channel. Chunks, and pieces of long rows, are summed in order;
-// where a result is too small to share out, shares of the chunks are summed apart and then added up in order. All of
-// that depends on shapes and the instruction set, not on threads.
+// vectors; the other is read in place, one scalar per channel. Chunks, and pieces of long rows, are summed in order. If
+// a result is too small to share out, shares of the chunks are summed separately and then added up in order. All of
+// this depends on shapes and the instruction set, not on threads.
 #pragma once
 
 #include <adjoint/core/parallel.h>
@@ -37,18 +37,18 @@ struct PlaneBox {
 template <class T>
 struct PlaneOperand {
   const T* data;
-  std::int64_t channels;  // of one group
+  std::int64_t channels;  // per group
   std::int64_t height, width;
 };
 
-/// For each n, `height` rows of `width` positions, and where they stand in either operand's planes.
+/// For each n, `height` rows of `width` positions, and their places in either operand's planes.
 struct PairedPositions {
   struct Side {
-    std::int64_t h, w;  // of the first
+    std::int64_t h, w;  // in the first operand
     std::int64_t step_h, step_w;
   };
   Range n;
-  std::int64_t height, width;  // none where either is not positive
+  std::int64_t height, width;  // empty if either is not positive
   Side a, b;
 };
 
@@ -68,7 +68,7 @@ class OuterSums {
     lane_blocks_ = ceil_div(scalars_.channels, kernel_.block);
   }
 
-  /// About so many positions should a chunk have.
+  /// The approximate number of positions of a chunk.
   std::int64_t chunk_positions() const {
     constexpr std::int64_t kChunkElements = std::int64_t{1} << 19, kFewestPositions = 512;
     return std::max(kFewestPositions, kChunkElements / (groups_ * strip_begin_.back()));
@@ -102,8 +102,8 @@ class OuterSums {
     }
   }
 
-  /// Adds up the shares, in order, and puts the result's axes in their order: a strip of channels and taps at a time,
-  /// which stays in the first-level cache.
+  /// Adds up the shares, in order, and reorders the result's axes, a strip of channels and taps at a time, which stays
+  /// in the first-level cache.
   void write(T* result) const {
     constexpr std::int64_t kChannels = 16, kTaps = 32;
     const std::int64_t lane_step = (vectors_from_a_ ? vectors_.channels : 1) * taps_;
@@ -203,7 +203,7 @@ class OuterSums {
                        ((positions.n.begin * groups_ + group) * scalars_.channels + first_lane) * plane +
                        of_scalars.h * scalars_.width + of_scalars.w;
     T* to = sums(share, group) + (tap * scalars_.channels + first_lane) * strip_begin_.back() + strip_begin(strip);
-    // Long rows in pieces, which are summed apart.
+    // Long rows are split into pieces, which are summed separately.
     for (std::int64_t at = 0; at < positions.width; at += kPieceColumns) {
       product.extent[2] = std::min(kPieceColumns, positions.width - at);
       kernel_.outer_product(product, static_cast<int>(pitch / kernel_.lanes), static_cast<int>(lanes),
@@ -219,7 +219,7 @@ class OuterSums {
   std::int64_t strips_, lane_blocks_;
   std::vector<std::int64_t> strip_begin_;  // channels, in whole vectors
   std::int64_t shares_ = 1, share_elements_ = 0;
-  std::vector<PlaneBox> parts_;  // of each share
+  std::vector<PlaneBox> parts_;  // one per share
   std::vector<std::int64_t> share_offsets_;
   Buffer transposed_, sums_;
 };

@@ -57,7 +57,7 @@ void tiled_product(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
   });
 }
 
-// b lies transposed: both operands' rows run along the inner axis.
+// b is transposed: both operands' rows run along the inner axis.
 template <class T>
 void summed_product(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
   const std::int64_t inner = a.tensor.size(2);
@@ -82,7 +82,7 @@ std::vector<ProductTile> product_tiles(const ProductShape& shape, std::int64_t p
   constexpr std::int64_t kEnough = 16;
   std::vector<ProductTile> result;
   if (shape.positions == 0 || shape.rows == 0) return result;
-  // Positions are cut before rows, because every tile fills its own panels.
+  // Positions are split before rows, because every tile fills its own panels.
   const std::int64_t panels = ceil_div(shape.positions, panel);
   std::int64_t row_tiles = ceil_div(shape.rows, kTileRows);
   const std::int64_t wanted = ceil_div(kEnough, shape.groups * row_tiles);

@@ -1,5 +1,5 @@
-// One tile of a matrix product: inputs in panels, multiplied by packed blocks of the other operand. What fills the
-// panels is the caller's: rows of a matrix here, a convolution's taps in ops/conv/cpu. For files that are compiled for
+// One tile of a matrix product: inputs in panels, multiplied by packed blocks of the other operand. The caller fills
+// the panels: with rows of a matrix here, with a convolution's taps in ops/conv/cpu. For files that are compiled for
 // one instruction set: see micro_kernel.h.
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace adjoint::cpu {
 namespace {
 
-// The part of a row of positions that exists; in a panel the rest is zero.
+// The part of a row of positions that exists; the rest of a panel is zero.
 struct Inside {
   Index begin = 0, end = 0;
 };
@@ -43,7 +43,8 @@ inline void zero_elements(T* to, Index count) {
   for (Index i = 0; i < count; ++i) to[i] = T{};
 }
 
-// A row of `length` with zeros where it does not exist. `from` is where its first position would be.
+// A row of `length` with zeros for positions that do not exist. `from` is the address of its first position, existing
+// or not.
 template <class T>
 inline void copy_row(const T* from, Inside valid, Index length, T* to) {
   if (valid.begin > 0) zero_elements(to, valid.begin);
@@ -93,7 +94,7 @@ struct Panels {
   T* panel(Index index) const { return data + index * kPanel<T> * inner; }
 };
 
-// Positions that fill up the last panel: they are multiplied too, so they are defined.
+// Fills the last panel's extra positions: they are multiplied too, so they must be defined.
 template <class T>
 void zero_tail(const Panels<T>& panels, Index positions) {
   const Index used = positions - (panels.count - 1) * kPanel<T>;
@@ -127,7 +128,7 @@ const T* product_tile(const ProductShape& shape, const ProductTile& tile, const 
   Panels<T> panels{scratch, 0, ceil_div(positions, kPanel<T>), 0};
   panels.last_width = ceil_div(positions - (panels.count - 1) * kPanel<T>, kLanes<T>) * kLanes<T>;
   Index first = 0;
-  do {  // once where there is nothing to add up: the sums are zero then
+  do {  // runs once even if there is nothing to add up; the sums are then zero
     panels.inner = minimum(kTileInner, shape.inner - first);
     fill(first, panels);
     zero_tail(panels, positions);
@@ -153,7 +154,7 @@ void matrix_tile(const ProductShape& shape, const ProductTile& tile, const T* ri
               last_row = tile.last_block * shape.rows / shape.blocks;
   T* to = out + (tile.group * shape.rows + first_row) * pitch + tile.begin;
   for (Index row = first_row; row < last_row; ++row, sums += kTilePositions, to += pitch) {
-    for (Index i = 0; i < count; ++i) to[i] = sums[i] + T{};  // no zero is negative
+    for (Index i = 0; i < count; ++i) to[i] = sums[i] + T{};  // turns -0 into +0
   }
 }
 

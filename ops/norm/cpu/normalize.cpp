@@ -1,4 +1,5 @@
-// Normalisation on the CPU. Rows go by in blocks that stay in the L1 cache, and sums of blocks are added up in float64.
+// Normalisation on the CPU. Rows are processed in blocks that stay in the L1 cache, and sums of blocks are added up in
+// float64.
 #include <adjoint/core/fill.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/tensor_impl.h>
@@ -14,8 +15,8 @@
 namespace adjoint::cpu {
 namespace {
 
-constexpr int kBlock = 256, kPart = 16;  // an activation is computed of a part at once
-constexpr std::int64_t kMostTasks = 64;  // whose sums are kept apart
+constexpr int kBlock = 256, kPart = 16;  // an activation is computed for kPart elements at once
+constexpr std::int64_t kMostTasks = 64;  // tasks with separate sums
 
 template <class A>
 using Block = A[kBlock];
@@ -45,7 +46,7 @@ struct MeanSquares {
   Out finish(Acc acc) const { return {A{0}, A{0}, acc.sum / count}; }
 };
 
-// Of x (contiguous, with elements) over the reduced axes of `attr`.
+// The statistics of x (contiguous, with elements) over the reduced axes of `attr`.
 template <class T>
 void find_statistics(const Tensor& x, const ReduceAttr& attr, bool centred, Tensor& statistics) {
   using A = compute_t<T>;
@@ -65,7 +66,7 @@ const T* data_or_null(const Tensor& tensor) {
   return tensor.defined() ? tensor.data<T>() : nullptr;
 }
 
-// `count` numbers in A, of a tensor of any dtype; `none` where there is no tensor.
+// `count` numbers in A, from a tensor of any dtype, or all `none` if there is no tensor.
 template <class A>
 std::vector<A> widen(const Tensor& tensor, std::int64_t count, double none) {
   std::vector<A> wide(static_cast<std::size_t>(count), static_cast<A>(none));
@@ -77,14 +78,14 @@ std::vector<A> widen(const Tensor& tensor, std::int64_t count, double none) {
   return wide;
 }
 
-// What a call reads, in: x, weight, bias, residual.
+// The operands of a call, in: x, weight, bias, residual.
 template <class T>
 struct Rows {
   using A = compute_t<T>;
   NormAttr attr;
   const T *x, *residual;
   const Statistics<A>* statistics;
-  std::vector<A> weight, bias;  // of every channel
+  std::vector<A> weight, bias;  // one per channel
   Activate<A> activate;
   ActivationSlope<A> slope;
 
@@ -101,7 +102,7 @@ struct Rows {
   A rstd(std::int64_t row) const { return A{1} / std::sqrt(of(row).variance + static_cast<A>(attr.eps)); }
 
   // f.operator()<kEach>(at, count, channel) for the spans of a row: up to kBlock elements from the tensor's element
-  // `at` on, of one channel, or, where kEach, of a channel each from `channel` on.
+  // `at` on. A span has one channel or, with kEach, one channel per element from `channel` on.
   template <class F>
   void for_each_span(std::int64_t row, const F& f) const {
     const std::int64_t first = row * attr.row_length(), channel = row % attr.groups * attr.depth;
@@ -124,7 +125,7 @@ struct Rows {
     for (int l = 0; l < count; ++l) to[l] = ((convert<A>(from[l]) - s.mean) - s.rest) * rstd;
   }
 
-  // to[l]: what stands behind element at + l before the activation. `normal` may be `to`.
+  // to[l]: the value at element at + l before the activation. `normal` may be `to`.
   template <bool kEach, class To>
   void find_z(std::int64_t channel, int count, const A* normal, To* to) const {
     const A *const w = weight.data() + channel, *const b = bias.data() + channel;
@@ -160,12 +161,13 @@ void normalize_row(const Rows<T>& rows, std::int64_t row, T* y) {
   });
 }
 
-// Sums of dz and of dz times the normalised elements: of a row, each element times its weight, or of a channel.
+// Sums of dz and of dz times the normalised elements: over a row, with each element times its weight, or over a
+// channel.
 struct Sums {
   double plain = 0.0, normal = 0.0;
 };
 
-// a[l] and a[l] * b[l], of a block's first `count`. In lanes, added up by halves.
+// a[l] and a[l] * b[l] for a block's first `count`, in lanes that are added up by halves.
 template <class A>
 Sums add_up(const A* a, const A* b, int count) {
   constexpr int kLanes = 8;
@@ -191,7 +193,7 @@ Sums add_up(const A* a, const A* b, int count) {
   return {static_cast<double>(plain[0]), static_cast<double>(normal[0])};
 }
 
-// A task's sums of each channel. Where rows add one element to each, a few rows' are added up in A first.
+// A task's sums for each channel. If rows add one element to each, a few rows are added up in A first.
 template <class A>
 class ChannelSums {
  public:
@@ -254,7 +256,7 @@ struct GradientRows {
     for (int part = 0; part * kPart < count; ++part) rows.slope(part_of(dz, part), part_of(z, part));
   }
 
-  // Adds to the sums of the row's channels, and returns the row's.
+  // Adds to the sums of the row's channels, and returns the row's sums.
   Sums add_sums(std::int64_t row, ChannelSums<A>& channels) const {
     Block<A> dz = {}, normal = {};
     Sums sums;
@@ -282,7 +284,7 @@ struct GradientRows {
     return sums;
   }
 
-  // x's and the residual's gradients, each null where nobody needs it. sums: over the `count` elements that share
+  // x's and the residual's gradients, each null if it is not needed. sums: over the `count` elements that share
   // statistics.
   void write(std::int64_t row, const Sums& sums, double count, T* dx, T* residual) const {
     const NormAttr& attr = rows.attr;
@@ -324,7 +326,7 @@ void find_gradients(std::span<const Tensor> in, std::span<Tensor> out, const Nor
   const bool writes = dx != nullptr || dresidual != nullptr, shared = dx != nullptr && !attr.given;
   const bool needs_sums = shared || out[1].numel() > 0 || out[2].numel() > 0;
 
-  // Every task adds up channels of its own. Rows that share statistics with no other are finished meanwhile.
+  // Each task adds up its own channel sums. Rows with statistics of their own are finished in the same pass.
   std::vector<std::vector<Sums>> all(static_cast<std::size_t>((rows + grain - 1) / grain));
   parallel_ranges(rows, grain, [&](std::int64_t begin, std::int64_t end) {
     ChannelSums<compute_t<T>> task_sums(needs_sums ? channels : 0);

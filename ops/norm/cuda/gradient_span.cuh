@@ -1,5 +1,5 @@
-// What gradients of normalisation read of a span, what a thread makes of it, and the sums that x's gradient and the
-// channels' need. For .cu files.
+// The part of a span that gradients of normalisation read, the values that a thread computes from it, and the sums that
+// the gradients of x and of the channels need. For .cu files.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
@@ -29,7 +29,7 @@ __device__ Sums<A> add_lanes(const Sums<A>& sums, int lanes) {
   return combine_lanes<kThreads>(sums, lanes, [](Sums<A> a, Sums<A> b) { return AddSums<A>{}.combine(a, b); });
 }
 
-// What gradients read of a span.
+// The values of a span that gradients read.
 template <class T>
 struct Loaded {
   Pack<T, kPack<T>> x, grad;
@@ -39,14 +39,14 @@ __device__ Loaded<T> load(const Norm<T>& norm, const T* grad, const Span<kPack<T
   return {norm.load(norm.x, span), norm.load(grad, span)};
 }
 
-// What a thread makes of it.
+// The values that a thread computes from a span.
 template <class T>
 struct GradientSpan {
   using A = compute_t<T>;
   static constexpr int kV = kPack<T>;
   A normal[kV], dz[kV];
 
-  // Without an activation.
+  // For no activation.
   __device__ void set(const Norm<T>& norm, const Loaded<T>& loaded, const Statistics<A>& statistics, A rstd) {
     norm.widen(loaded.x, normal);
     norm.widen(loaded.grad, dz);
@@ -69,7 +69,7 @@ struct GradientSpan {
     }
     norm.slope(dz, z);
   }
-  // Each times its weight.
+  // Each value times its weight.
   template <bool kWhole>
   __device__ void add_to(Sums<A>& sums, const Span<kV, kWhole>& span, const A (&weight)[kV]) const {
 #pragma unroll
@@ -80,7 +80,7 @@ struct GradientSpan {
       sums.normal += h * normal[v];
     }
   }
-  // x's gradient, in dz's place.
+  // Overwrites dz with x's gradient.
   __device__ void finish(const Sums<A>& means, A rstd, const A (&weight)[kV]) {
 #pragma unroll
     for (int v = 0; v < kV; ++v) dz[v] = rstd * (dz[v] * weight[v] - means.plain - normal[v] * means.normal);

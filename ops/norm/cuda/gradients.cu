@@ -10,7 +10,7 @@ using namespace norm;
 
 inline constexpr int kSpansAhead = 2;
 
-// Of a piece, each element times its weight where `weighted`.
+// The sums of a piece, with each element times its weight if `weighted`.
 template <bool kWhole, class T>
 __device__ Sums<compute_t<T>> sums_of(const Norm<T>& norm, const T* grad, const Place& place, const Pieces& pieces,
                                       bool weighted) {
@@ -49,17 +49,17 @@ __global__ void __launch_bounds__(kThreads)
   if (place.active && place.lane == 0) out[place.piece] = sums;
 }
 
-// Where a row is all of its channel: what its sums are. Null for what nobody needs.
+// If a row is all of its channel: the outputs that its sums give. Null for outputs that are not needed.
 template <class T>
 struct OfParameters {
   T* weight = nullptr;
   T* bias = nullptr;
 };
 
-// kFinds: pieces are rows, whose sums are found first, and are the parameters' gradients where these are given. Else
-// `sums` are those of the elements that share statistics, each times its weight, or where they are across samples, to
-// be multiplied by it; null where statistics were given. count: of the elements that share statistics. dx and
-// dresidual: null where nobody needs it.
+// kFinds: pieces are rows, whose sums are computed first, and are the parameters' gradients if these are given.
+// Otherwise `sums` are those of the elements that share statistics, with each element times its weight; across samples
+// they must still be multiplied by the weight. `sums` is null if statistics were given. count: the number of elements
+// that share statistics. dx and dresidual: null if not needed.
 template <class T, bool kFinds, bool kWhole>
 __global__ void __launch_bounds__(kThreads)
     norm_write_gradients(const __grid_constant__ Norm<T> norm, const __grid_constant__ Pieces pieces, const T* grad,
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kThreads)
       });
 }
 
-// Of one element each, for the reductions' kernel. Packs are of one row.
+// The sums of single elements, for the reductions' kernel. A pack belongs to one row.
 template <class T>
 struct GradientElements {
   using A = compute_t<T>;
@@ -171,7 +171,7 @@ struct GradientElements {
   }
 };
 
-// Sums of (channels, chunks) of a row, times the channel's weight.
+// Sums of (channels, chunks) over a row, times the channel's weight.
 template <class T>
 struct WeightedSums {
   using A = compute_t<T>;
@@ -201,7 +201,7 @@ void run_gradients(std::span<const Tensor> in, std::span<Tensor> out, const Norm
                                aligned(in[0]) && aligned(out[0]) && aligned(out[3]));
   const bool shared = dx != nullptr && !attr.given, one_block = !attr.across && length <= kLongestRow;
   HeldRows held;
-  constexpr std::int64_t kMostRowsAThread = 64;  // so that sums are short
+  constexpr std::int64_t kMostRowsAThread = 64;  // keeps sums short
   const int held_packs = plan_held(norm, attr, kMostRowsAThread, held);
   const bool rows_are_channels =
       shared && one_block && held_packs == 0 && attr.samples == 1 && attr.depth == 1 && !attr.wide;

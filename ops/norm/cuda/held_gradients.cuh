@@ -1,5 +1,5 @@
-// All gradients of layer_norm and its like in one reading of x and the gradient: lanes hold rows, and add up channels
-// as they go. For .cu files.
+// All gradients of layer_norm and similar functions in one read of x and the gradient: lanes hold rows, and add up
+// channels as they go. For .cu files.
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
@@ -14,9 +14,9 @@ namespace adjoint::cuda::norm {
 template <class T, int kPacks, int kStages>
 using GradientCopies = HeldCopies<T, 2, kPacks, kStages>;
 
-// All gradients in one reading, without an activation. A thread has the same channels in each row, so that it adds up
-// theirs as it goes; `of_blocks` (blocks, channels), or null, takes what a block has. Registers are channels' sums:
-// what was made of a row for its sums is made again for x's gradient.
+// All gradients in one read, without an activation. A thread has the same channels in each row, so it adds up theirs as
+// it goes; `of_blocks` (blocks, channels), or null, receives a block's sums. Registers hold the channels' sums, so
+// values computed from a row for its sums are computed again for x's gradient.
 template <class T, int kPacks, int kStages>
 __global__ void __launch_bounds__(kHeldThreads<T>, sizeof(T) == 2 ? 2 : 3)
     norm_held_gradients(const __grid_constant__ Norm<T> norm, const __grid_constant__ HeldRows held, const T* grad,
@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(kHeldThreads<T>, sizeof(T) == 2 ? 2 : 3)
   const auto statistics_of = [&](std::int64_t row) {
     return row < place.end ? norm.statistics[row] : Statistics<A>{A{0}, A{0}, A{1}};
   };
-  // Behind a row's end all are zeros, and so what they add. normal() of 16-bit numbers, whose rounding is far above
-  // float32's, takes one instruction.
+  // Past a row's end all values are zeros, and so are their contributions. For 16-bit numbers, whose rounding is far
+  // above float32's, normal() takes one instruction.
   const auto normal = [&](const Found& found, A shift, A x) {
     return kIsShort ? x * found.rstd + shift : norm.normal(x, found.of, found.rstd);
   };
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kHeldThreads<T>, sizeof(T) == 2 ? 2 : 3)
       sums = add_held<kBlock>(sums, place.lanes, [](S a, S b) { return AddSums<A>{}.combine(a, b); });
       const A count = static_cast<A>(place.length);
       const S means{norm.centred ? sums.plain / count : A{0}, sums.normal / count};
-      // rstd (h - plain - n normal), of 16-bit numbers as h rstd + (x slope + rest).
+      // rstd (h - plain - n normal), for 16-bit numbers as h rstd + (x slope + rest).
       const A slope = -means.normal * found.rstd * found.rstd, rest = -means.plain * found.rstd - found.of.mean * slope;
       T* const to = dx + row * place.length + place.column;
 #pragma unroll
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kHeldThreads<T>, sizeof(T) == 2 ? 2 : 3)
   }
 
   if (of_blocks == nullptr) return;
-  // (packs, elements of a pack, threads), in the copies' place, whose last are of no row.
+  // (packs, elements of a pack, threads), in the memory of the copies, the last of which belong to no row.
   ptx::cp_async_wait<0>();
   S* const shared = reinterpret_cast<S*>(ptx::dynamic_smem());
   const auto share = [&](int p, int v, int thread) -> S& { return shared[(p * kV + v) * (kBlock / 2) + thread]; };
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kHeldThreads<T>, sizeof(T) == 2 ? 2 : 3)
 
 // ---- On the host.
 
-// Channels' sums go to channel_sums, which is undefined where nobody needs them.
+// Channels' sums go to channel_sums, which is undefined if they are not needed.
 template <class T>
 void run_held(const Norm<T>& norm, const HeldRows& held, int packs, int device, const T* grad, T* dx,
               Tensor& channel_sums) {
@@ -149,8 +149,8 @@ void run_held(const Norm<T>& norm, const HeldRows& held, int packs, int device, 
     allow_smem(kernel, bytes);
     launch(kernel, geometry, device, norm, held, grad, dx, blocks);
   };
-  // Rows under way at once: enough, and no more than fit with the weights into the 99 KiB that a block has on the
-  // smallest GPUs, where rows of more than a warp have many weights.
+  // The number of rows in flight: enough, and no more than fit with the weights into the 99 KiB that a block has on the
+  // smallest GPUs, where rows longer than a warp's share have many weights.
   with_packs<T>(packs, [&]<int kPacks>() {
     constexpr int kStages = kPacks == 8 ? 2 : kPacks == 4 ? 3 : 4;
     if constexpr (sizeof(T) == 2 && kPacks == 4) {

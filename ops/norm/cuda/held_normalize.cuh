@@ -1,4 +1,5 @@
-// layer_norm and its like in one reading of x: lanes hold rows, walk over them, and keep the weights. For .cu files.
+// layer_norm and similar functions in one read of x: lanes hold rows, walk over them, and keep the weights. For .cu
+// files.
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
@@ -54,9 +55,9 @@ __global__ void __launch_bounds__(kHeldThreads<T>, sizeof(T) == 2 ? 3 : 4)
     copies.pop();
     copies.fetch();
 
-    // Numbers become distances from their mean, and zeros behind a row's end stay zeros. The mean is found about one of
-    // them, and moments about it, so that what its rounding left is too; of numbers of 16 bits float32's rounding is
-    // far below theirs.
+    // Numbers become distances from their mean, and zeros past a row's end stay zeros. The mean is computed relative to
+    // one of them, and moments relative to the mean, which also recovers the mean's rounding error. For 16-bit numbers
+    // float32's rounding is far below their own.
     A pivot{0};
     const auto each = [&](A from_all, const auto& f) {
 #pragma unroll

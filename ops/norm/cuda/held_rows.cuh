@@ -1,5 +1,5 @@
-// Rows whose channels are their elements (layer_norm and its like) and which lanes can hold: who has what of them, and
-// copies of rows to come. For .cu files.
+// Rows whose channels are their elements (layer_norm and similar functions) and which lanes can hold: the assignment of
+// elements to threads, and copies of the next rows. For .cu files.
 #pragma once
 
 #include <adjoint/core/cuda/ptx.cuh>
@@ -12,7 +12,7 @@
 
 namespace adjoint::cuda::norm {
 
-// How blocks share rows: a group of `lanes` threads takes one at a time, in turn with the block's others.
+// How blocks share rows: a group of `lanes` threads takes one row at a time, in turn with the block's other groups.
 struct HeldRows {
   std::int64_t rows = 1, length = 1, a_block = 1;
   int lanes = 1;
@@ -20,15 +20,15 @@ struct HeldRows {
   std::int64_t blocks() const { return (rows + a_block - 1) / a_block; }
 };
 
-// 32 elements of a row a thread at most: a warp has 1,024, and needs nobody else for its sums. Float32's copies take
-// twice the shared memory, so that smaller blocks fill a multiprocessor better.
+// At most 32 elements of a row per thread: a warp has 1,024, and computes its sums alone. Float32's copies take twice
+// the shared memory, so smaller blocks fill a multiprocessor better.
 template <class T>
 inline constexpr int kHeldThreads = sizeof(T) == 2 ? 256 : 128;
 template <class T>
 inline constexpr int kMostHeldPacks = 32 / kPack<T>;
 
-// What a thread has of a block's rows: kPacks packs of every row that is its group's turn. Neighbouring lanes of a warp
-// have neighbours, and a warp's packs lie together, so that one stands a known number of elements behind another.
+// A thread's part of a block's rows: kPacks packs of every row of its group. Neighbouring lanes of a warp have
+// neighbouring packs, and a warp's packs are adjacent, so the distance between a thread's packs is known.
 template <class T, int kPacks>
 struct HeldPlace {
   static constexpr int kV = kPack<T>, kBlock = kHeldThreads<T>, kStep = 32 * kV;
@@ -49,7 +49,7 @@ struct HeldPlace {
   __device__ bool holds(int p) const { return column + p * kStep < length; }
 };
 
-// The sum of what a row's lanes have, in pairs, pairs of pairs and so on, the same bits in each.
+// The sum over a row's lanes, in pairs, pairs of pairs and so on, with the same bits in each lane.
 template <int kBlock, class V, class Add>
 __device__ V add_held(V value, int lanes, const Add& add) {
   if (lanes != 32) return combine_lanes<kBlock>(value, lanes, add);
@@ -58,8 +58,8 @@ __device__ V add_held(V value, int lanes, const Add& add) {
   return value;
 }
 
-// Copies in shared memory of a thread's packs of kTensors tensors, of kStages rows. It reads what it has copied itself,
-// so that no thread waits for another.
+// Copies in shared memory of a thread's packs of kTensors tensors, for kStages rows. A thread reads only its own
+// copies, so no thread waits for another.
 template <class T, int kTensors, int kPacks, int kStages>
 class HeldCopies {
  public:
@@ -68,7 +68,7 @@ class HeldCopies {
   using Held = HeldPlace<T, kPacks>;
   using Loaded = Pack<T, kPack<T>>;
 
-  // Begins to copy the first kStages - 1 rows.
+  // Starts copying the first kStages - 1 rows.
   __device__ HeldCopies(const Held& place, const T* const (&from)[kTensors])
       : place_(place), mine_(ptx::dynamic_smem() + threadIdx.x * 16), row_(place.begin + place.group) {
 #pragma unroll
@@ -77,12 +77,12 @@ class HeldCopies {
     for (int s = 0; s < kStages - 1; ++s) fetch();
   }
 
-  // Waits for the next row, which read() then gives.
+  // Waits for the next row, which read() then returns.
   __device__ void wait() { ptx::cp_async_wait<kStages - 2>(); }
   __device__ Loaded read(int tensor, int p) const {
     return *reinterpret_cast<const Loaded*>(mine_ + at_ * kStageBytes + (tensor * kPacks + p) * (kBlock * 16));
   }
-  // Begins to copy another row, of which zeros where there is none and behind its end.
+  // Starts copying another row, or zeros if there is none, and zeros past its end.
   __device__ void fetch() {
     const std::uint32_t to = ptx::shared_address(mine_ + into_ * kStageBytes);
 #pragma unroll
@@ -98,7 +98,7 @@ class HeldCopies {
     row_ += place_.groups;
     into_ = after(into_);
   }
-  // The row that was waited for has been read.
+  // Marks the row that was waited for as read.
   __device__ void pop() { at_ = after(at_); }
 
  private:
@@ -111,8 +111,8 @@ class HeldCopies {
   int into_ = 0, at_ = 0;
 };
 
-// A row's weights or biases in shared memory, for all groups' are the same, and registers are dear: `otherwise` where
-// there are none.
+// A row's weights or biases in shared memory, because all groups use the same ones and registers are scarce;
+// `otherwise` if there are none.
 template <class T, int kPacks>
 class HeldChannels {
  public:
@@ -120,7 +120,7 @@ class HeldChannels {
   using Loaded = Pack<T, kPack<T>>;
 
   static constexpr int bytes(int lanes) { return lanes * kPacks * 16; }
-  // The block waits before it reads.
+  // The block must synchronise before it reads.
   __device__ HeldChannels(unsigned char* memory, const T* from, float otherwise, const Held& place)
       : mine_(reinterpret_cast<T*>(memory) + place.column) {
     if (place.group > 0) return;
@@ -143,7 +143,7 @@ class HeldChannels {
 
 // ---- On the host.
 
-// The plan, and how many packs of a row a thread has: 0 where lanes cannot hold a row, and in float64, which is for
+// The plan, and the number of packs of a row per thread: 0 if lanes cannot hold a row, and for float64, which is for
 // checks. A thread has at most `rows_a_thread`.
 template <class T>
 int plan_held(const Norm<T>& norm, const NormAttr& attr, std::int64_t rows_a_thread, HeldRows& held) {

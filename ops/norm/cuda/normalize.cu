@@ -10,8 +10,8 @@ namespace {
 
 using namespace norm;
 
-// The moments of elements begin to end in each lane. Pivots change after a few tens of elements (combine.h). Where the
-// mean counts as 0, it is the pivot, and m2 the sum of squares.
+// The moments of elements begin to end in each lane. Pivots change after a few tens of elements (combine.h). If the
+// mean counts as 0, the pivot is 0, and m2 is the sum of squares.
 template <bool kWhole, class T>
 __device__ reduce::Moments<compute_t<T>> moments_of(const Norm<T>& norm, std::int64_t begin, std::int64_t end,
                                                     const Place& place, int lanes) {
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads)
   if (place.active && place.lane == 0) out[place.piece] = moments;
 }
 
-// y of a span from distances, in place.
+// Turns distances of a span into y, in place.
 template <class T, bool kWhole>
 __device__ void finish(const Norm<T>& norm, const Span<kPack<T>, kWhole>& span, const Line<compute_t<T>>& line,
                        const Affine<compute_t<T>>& affine, compute_t<T> (&z)[kPack<T>]) {
@@ -93,8 +93,8 @@ __device__ void finish(const Norm<T>& norm, const Span<kPack<T>, kWhole>& span, 
   norm.activate(z);
 }
 
-// kFinds: pieces are rows, whose statistics are found first, and stored. Blocks a multiprocessor: 0 asks for none,
-// where 1 would let a thread take more registers.
+// kFinds: pieces are rows, whose statistics are computed first, and stored. Blocks per multiprocessor: 0 sets no
+// minimum, while 1 would let a thread take more registers.
 template <class T, bool kFinds, bool kWhole>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 3 : 0)
     norm_write(const __grid_constant__ Norm<T> norm, const __grid_constant__ Pieces pieces,
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 3 : 0)
       });
 }
 
-// A piece is a row of whole, aligned packs that its lanes can hold, as are its channels: it is read once.
+// A piece is a row of whole, aligned packs that its lanes can hold, and so are its channels: it is read once.
 template <class T, int kPacks>
 __global__ void __launch_bounds__(kThreads, 3)
     norm_held(const __grid_constant__ Norm<T> norm, const __grid_constant__ Pieces pieces,
@@ -161,8 +161,8 @@ __global__ void __launch_bounds__(kThreads, 3)
       for (int v = 0; v < kV; ++v) f(x[p][v]);
     }
   };
-  // Numbers become distances from their mean. It is found about one of them, and moments about it, so that what its
-  // rounding left is too; of numbers of 16 bits float32's rounding is far below theirs.
+  // Numbers become distances from their mean. The mean is computed relative to one of them, and moments relative to the
+  // mean, which also recovers the mean's rounding error. For 16-bit numbers float32's rounding is far below their own.
   constexpr bool kIsShort = is_reduced_float<T>;
   A pivot{0};
   if (norm.centred) {
@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(kThreads, 3)
   if (!place.active) return;
   const Line<A> line = norm.line(place.row);
   const Affine<A> affine = norm.affine((pivot - statistics.mean) - statistics.rest, statistics, line);
-  // All of them before the first is stored: a store might change what is loaded behind it.
+  // Loads all before the first store, because a store might change values that are loaded after it.
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
     if (holds(p)) finish(norm, span(p), line, affine, x[p]);
@@ -215,7 +215,7 @@ void run_normalize(std::span<const Tensor> in, std::span<Tensor> out, const Norm
   auto* const found = attr.given ? nullptr : array<Statistics<A>>(statistics);
   const auto norm = norm_of<T>(in, attr, static_cast<const Statistics<A>*>(statistics.raw_data()), aligned(out[0]));
   HeldRows held;
-  constexpr std::int64_t kMostRowsAThread = 8;  // quicker than 16 or 64 (bench/lab/LOG.md)
+  constexpr std::int64_t kMostRowsAThread = 8;  // faster than 16 or 64 (bench/lab/LOG.md)
   const int held_packs = norm.residual != nullptr ? 0 : plan_held(norm, attr, kMostRowsAThread, held);
   if (held_packs > 0) {
     if constexpr (!std::is_same_v<T, double>) return run_walk(norm, held, held_packs, device, found, y);

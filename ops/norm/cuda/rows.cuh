@@ -1,11 +1,11 @@
-// What the kernels of normalisation share: how rows become pieces of work, and what a thread reads of one. For .cu
+// Shared by the kernels of normalisation: how rows become pieces of work, and how a thread reads a piece. For .cu
 // files.
 //
-// A row that is short enough is one group of threads': it reads the row for its statistics, or for the sums that x's
-// gradient needs, and again, from a cache, for what it writes. Rows that share statistics, and long ones, are cut into
-// chunks: a kernel leaves sums of each, small reductions add them up, and a second kernel writes. Channels of few
-// neighbouring elements are summed by the reductions' own kernel. Rows whose channels are their elements are read once
-// where threads can hold them (held_rows.cuh). All of that follows from shapes, types and alignment alone.
+// A group of threads processes a short row: it reads the row for its statistics, or for the sums that x's gradient
+// needs, and again, from a cache, for its output. Long rows, and rows that share statistics, are split into chunks: a
+// kernel leaves sums of each, small reductions add them up, and a second kernel writes. The reductions' own kernel sums
+// channels of few neighbouring elements. Rows whose channels are their elements are read once if threads can hold them
+// (held_rows.cuh). Shapes, types and alignment alone determine all of this.
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
@@ -26,18 +26,19 @@
 namespace adjoint::cuda::norm {
 
 inline constexpr int kThreads = 256;
-inline constexpr std::int64_t kLongestRow = 32768;  // that one block handles
-// Of a longer one, a block's: larger where there are blocks enough, for each ends with a tree over its threads.
+inline constexpr std::int64_t kLongestRow = 32768;  // for one block
+// The chunk of a longer row for one block: larger if there are blocks enough, because each ends with a tree over its
+// threads.
 inline constexpr std::int64_t kChunk = 8192, kLongestChunk = 32768, kManyPieces = 2048;
 inline constexpr std::int64_t kShortRun = 32;  // below, the reductions' kernel sums neighbouring channels side by side
-inline constexpr int kPacksPerThread = 4;      // wanted
+inline constexpr int kPacksPerThread = 4;      // target
 
 template <class T>
 inline constexpr int kPack = static_cast<int>(16 / sizeof(T));
 
-// Some elements of a row: `chunk` of them, from a chunk's number times that on.
+// A part of a row: `chunk` elements, starting at the chunk's number times `chunk`.
 struct Pieces {
-  int lanes = 1;  // threads side by side on one piece: a power of two
+  int lanes = 1;  // threads on one piece: a power of two
   std::int64_t length = 1, chunk = 1, chunks = 1, count = 1;
 
   std::int64_t blocks() const { return (count + kThreads / lanes - 1) / (kThreads / lanes); }
@@ -72,9 +73,9 @@ __device__ inline std::int64_t quotient(std::int64_t a, std::int64_t b) {
 }
 __device__ inline std::int64_t remainder(std::int64_t a, std::int64_t b) { return b == 1 ? 0 : a - quotient(a, b) * b; }
 
-// What a thread has to do with a piece.
+// A thread's part of a piece.
 struct Place {
-  std::int64_t piece, row, begin, end;  // begin and end: in the row
+  std::int64_t piece, row, begin, end;  // begin and end are in the row
   int lane;
   bool active;
 
@@ -90,9 +91,9 @@ struct Place {
   }
 };
 
-// Neighbours that move at once: those of a piece among kV elements of the tensor from `at` on. Of pieces that are whole
-// and aligned packs (kWhole) that is every one, so that loads need no decision and stay under way side by side: a
-// branch around each would wait for it.
+// Neighbours that move at once: a piece's elements among kV elements of the tensor from `at` on. If pieces are whole
+// and aligned packs (kWhole), all kV belong to the piece, so loads need no branch and overlap; a branch around each
+// load would wait for it.
 template <int kV, bool kWhole>
 struct Span {
   std::int64_t at;
@@ -102,10 +103,11 @@ struct Span {
   __device__ bool has(int v) const { return kWhole || (v >= low && v < high); }
 };
 
-// What the elements of a row have in common. weight and bias: the channel's, or of no parameter, where the row is one.
+// Values shared by the elements of a row. weight and bias are the channel's, or those of no parameter, if the row is
+// one channel.
 template <class A>
 struct Line {
-  std::int64_t first, channel;  // the row's
+  std::int64_t first, channel;  // of the row
   A weight, bias;
 };
 
@@ -114,7 +116,7 @@ struct Affine {
   A scale, shift;
 };
 
-// Of the channels, one number each: weights or biases. wide: they are of what T is computed in, as under mixed
+// One number per channel: weights or biases. wide: they have the type of the computation for T, as under mixed
 // precision.
 template <class T>
 struct ChannelNumbers {
@@ -128,7 +130,7 @@ struct ChannelNumbers {
     }
     return static_cast<const A*>(data)[channel];
   }
-  // Where they are not wide.
+  // For parameters that are not wide.
   ADJOINT_HD const T* of_rows() const { return static_cast<const T*>(data); }
 };
 
@@ -142,7 +144,7 @@ struct Norm {
   ChannelNumbers<T> weight, bias;
   const Statistics<A>* statistics;
   std::int64_t groups, depth, inner;
-  std::int64_t share;  // neighbouring rows of the same statistics
+  std::int64_t share;  // neighbouring rows with the same statistics
   bool across, centred, aligned;
   A eps;
   Activate<A> activate;
@@ -153,7 +155,7 @@ struct Norm {
     return load_pack(from + span.at, span, kWhole || aligned);
   }
   __device__ static void widen(const Loaded& from, A (&to)[kV]) {
-    if constexpr (std::is_same_v<T, bfloat16>) {  // one instruction each, where taking a half out first takes two
+    if constexpr (std::is_same_v<T, bfloat16>) {  // one instruction each; extracting a half first takes two
       const auto words = std::bit_cast<std::array<std::uint32_t, kV / 2>>(from);
 #pragma unroll
       for (int v = 0; v < kV; v += 2) {
@@ -214,10 +216,10 @@ struct Norm {
   }
   __device__ A rstd(const Statistics<A>& s) const { return A{1} / sqrt(s.variance + eps); }
   __device__ static A normal(A value, const Statistics<A>& s, A rstd) { return ((value - s.mean) - s.rest) * rstd; }
-  // What normal() makes of distances that are `offset` from value - mean - rest, and where the row has one weight and
-  // bias, times and plus those.
+  // The coefficients with which normal() maps distances that are `offset` from value - mean - rest. If the row has one
+  // weight and bias, they are included.
   __device__ Affine<A> affine(A offset, const Statistics<A>& s, const Line<A>& line) const {
-    // An infinite scale or weight makes a distance infinite by itself, and NaN of what is left to add.
+    // An infinite scale or weight makes a distance infinite by itself, and would turn the remaining term into NaN.
     const auto times = [](A shift, A by) { return shift == A{0} || std::isinf(by) ? A{0} : shift * by; };
     const A scale = rstd(s), shift = times(offset, scale);
     if (depth != 1) return {scale, shift};
@@ -248,10 +250,10 @@ struct Norm {
           [&](int v, A value) { to[v] = value; });
     }
   }
-  // use(v, of(channel)) for a span's elements, where a channel has several. `of` is called once a channel.
+  // use(v, of(channel)) for a span's elements, if a channel has several. `of` is called once per channel.
   template <bool kWhole, class Of, class Use>
   __device__ void walk(const Line<A>& line, const Span<kV, kWhole>& span, const Of& of, const Use& use) const {
-    const std::int64_t at = span.at + span.low - line.first, d = quotient(at, inner);  // in the row
+    const std::int64_t at = span.at + span.low - line.first, d = quotient(at, inner);  // position in the row
     std::int64_t channel = line.channel + d;
     const int of_one = static_cast<int>(min(inner, std::int64_t{kV}));
     int left = static_cast<int>(min((d + 1) * inner - at, std::int64_t{kV}));
@@ -274,8 +276,8 @@ struct Norm {
   }
 };
 
-// use(span, load(span)) for what this lane has of elements begin to end of the tensor; kAhead loads of whole packs are
-// under way at once, and behind their uses comes then(). Spans begin at multiples of kV elements.
+// use(span, load(span)) for this lane's part of elements begin to end of the tensor. kAhead loads of whole packs
+// overlap, and then() follows their uses. Spans begin at multiples of kV elements.
 template <int kV, bool kWhole, int kAhead, class Load, class Use, class Then>
 __device__ void for_each_span(std::int64_t begin, std::int64_t end, int lane, int lanes, const Load& load,
                               const Use& use, const Then& then) {
@@ -325,7 +327,8 @@ inline bool aligned(const Tensor& tensor) {
   return !tensor.defined() || reinterpret_cast<std::uintptr_t>(tensor.raw_data()) % 16 == 0;
 }
 
-// Whether rows of `length` elements, and pieces of them, are whole and aligned packs, as are their channels'.
+// Returns true if rows of `length` elements, and pieces of them, are whole and aligned packs, and so are their
+// channels.
 template <class T>
 bool is_whole(const Norm<T>& norm, std::int64_t length) {
   constexpr int kV = kPack<T>;
@@ -338,7 +341,7 @@ void with_whole(bool whole, const Use& use) {
   whole ? use.template operator()<true>() : use.template operator()<false>();
 }
 
-// The same, of one channel a row: a run.
+// The same for rows of one channel: runs.
 template <class T>
 Norm<T> by_run(Norm<T> norm, const NormAttr& attr) {
   norm.groups = attr.channels();
@@ -373,7 +376,7 @@ inline LaunchGeometry geometry_of(const Pieces& pieces) {
   return {dim3(static_cast<unsigned>(pieces.blocks())), dim3(kThreads)};
 }
 
-// `count` of V, on x's device.
+// A buffer of `count` V, on x's device.
 template <class V>
 Tensor make_array(std::int64_t count, const Tensor& x) {
   return make_tensor({Shape{count * static_cast<std::int64_t>(sizeof(V))}, kUInt8}, x.device());

@@ -1,4 +1,4 @@
-// The largest and the least, and their places, on the CPU.
+// The largest and the least elements, and their places, on the CPU.
 #include <adjoint/core/fill.h>
 #include <adjoint/ops/reduce/cpu/stages.h>
 #include <adjoint/ops/reduce/kernels.h>
@@ -6,15 +6,15 @@
 namespace adjoint::cpu {
 namespace {
 
-constexpr std::int64_t kColumns = 64;  // that are searched side by side
+constexpr std::int64_t kColumns = 64;  // searched in parallel
 
 template <class T>
 bool beats(T value, T best) {
   return value > best || (value != value && best == best);
 }
 
-// Of `columns` neighbouring columns, row by row, so that memory is read in order. `values` may be null. Columns: of a
-// constant one, the loops over them are none.
+// Searches `columns` neighbouring columns, row by row, so that memory is read in order. `values` may be null. Columns
+// is constant for a single column, which removes the loops over columns.
 template <class T, class Columns>
 void find_places(const T* data, const PlaceAttr& attr, Columns columns, T* values, std::int64_t* places) {
   using A = compute_t<T>;
@@ -41,7 +41,7 @@ void find_places(const T* data, const PlaceAttr& attr, Columns columns, T* value
 }  // namespace
 
 void extreme(std::span<const Tensor> in, Tensor& out, const ExtremeAttr& attr) {
-  if (in[0].numel() == 0) return fill(out, attr.least ? 1.0 : 0.0);  // of bool alone
+  if (in[0].numel() == 0) return fill(out, attr.least ? 1.0 : 0.0);  // for bool only
   visit(in[0].dtype(), [&]<class T>() {
     const auto into = [&]<class A, class Out>() {
       const reduce::Mapped<reduce::Max, A, Out, reduce::Reorder<A>> rule{{attr.least, attr.magnitude}};

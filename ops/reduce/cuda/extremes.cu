@@ -1,4 +1,4 @@
-// The largest and the least, and their places, on CUDA.
+// The largest and the least elements, and their places, on CUDA.
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/ops/reduce/kernels.h>
 #include <adjoint/core/cuda/rows.cuh>
@@ -7,7 +7,7 @@
 namespace adjoint::cuda {
 namespace {
 
-// A number and where it stands, of all elements; -1: nothing yet.
+// A number and its place among all elements; -1: none yet.
 template <class A>
 struct Placed {
   A value;
@@ -29,7 +29,7 @@ struct FirstMax {
   using A = compute_t<T>;
   using Acc = Placed<A>;
   using Out = std::int64_t;
-  T* values;  // null where places are all that is wanted
+  T* values;  // null if only places are needed
   reduce::Reorder<A> reorder;
   RowSplit by_inner, by_extent;
 
@@ -37,7 +37,7 @@ struct FirstMax {
   __device__ Acc add(Acc acc, Acc x) const { return exceeds(x, acc) || acc.at < 0 ? x : acc; }
   __device__ Acc open(Acc x) const { return x; }
   __device__ Acc add_open(Acc acc, Acc x) const { return exceeds(x, acc) ? x : acc; }
-  // Of neighbours: places are told apart by a few bits until the largest is known.
+  // For neighbours: a few bits distinguish their places until the largest is known.
   template <int V>
   __device__ Acc add_row(Acc acc, const Acc (&x)[V]) const {
     A value = x[0].value;
@@ -51,7 +51,7 @@ struct FirstMax {
     return add(acc, {value, x[0].at + at});
   }
   __device__ Acc close(Acc acc) const { return acc; }
-  // By selection: branches would part a warp. A place of -1 is behind all others.
+  // By selection, because branches would diverge in a warp. A place of -1 is behind all others.
   __device__ Acc combine(Acc a, Acc b) const {
     const bool same = (a.value == b.value) | ((a.value != a.value) & (b.value != b.value));
     const bool before = static_cast<std::uint64_t>(b.at) < static_cast<std::uint64_t>(a.at);
@@ -73,7 +73,7 @@ struct FirstMax {
 void extreme(std::span<const Tensor> in, Tensor& out, const ExtremeAttr& attr) {
   if (in[0].numel() == 0) {
     out.raw_mutable_data();
-    return fill(out, attr.least ? 1.0 : 0.0);  // of bool alone
+    return fill(out, attr.least ? 1.0 : 0.0);  // for bool only
   }
   visit(in[0].dtype(), [&]<class T>() {
     const auto into = [&]<class A, class Out>() {

@@ -1,4 +1,4 @@
-// What a functor makes of pairs of elements, as the source of a reduction on CUDA (reduce.cuh). For .cu files.
+// A functor of pairs of elements, as the source of a reduction on CUDA (reduce.cuh). For .cu files.
 #pragma once
 
 #include <adjoint/core/convert.h>
@@ -8,7 +8,7 @@
 
 namespace adjoint::cuda {
 
-/// Elements of two tensors of one shape, as they lie in memory: what sources of pairs read.
+/// Elements of two tensors of one shape, in memory order, for sources of pairs.
 template <class T>
 struct PairElements {
   struct In {
@@ -26,7 +26,7 @@ struct PairElements {
   }
 };
 
-/// f.value(x, y), both in the type that T is computed in, which is the result's.
+/// f.value(x, y), both in T's type of computation, which is the result's.
 template <class F, class T>
 struct Pairs : PairElements<T> {
   F f;

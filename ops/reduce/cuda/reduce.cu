@@ -1,4 +1,4 @@
-// Sums, of elements and of pairs of them, and products on CUDA.
+// Sums of elements and of pairs of elements, and products, on CUDA.
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/ops/reduce/kernels.h>
 #include <adjoint/ops/reduce/cuda/pairs.cuh>
@@ -8,7 +8,7 @@ namespace adjoint::cuda {
 void reduce_sum(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr) {
   if (in[0].numel() == 0) {
     out.raw_mutable_data();
-    return fill(out, 0.0 / attr.divisor);  // a mean of nothing is NaN
+    return fill(out, 0.0 / attr.divisor);  // the mean of zero elements is NaN
   }
   visit(in[0].dtype(), [&]<class T>() {
     using Out = std::conditional_t<std::is_integral_v<T>, std::int64_t, T>;

@@ -1,5 +1,4 @@
-// Reductions on CUDA: one kernel, in which a policy says where elements come from and how they are combined. For .cu
-// files.
+// Reductions on CUDA: one kernel, whose policy says where elements come from and how they are combined. For .cu files.
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
@@ -15,13 +14,13 @@
 
 namespace adjoint::cuda {
 
-/// How many neighbours a thread reads at once: 16 bytes, where elements are numbers in memory.
+/// The number of neighbours that a thread reads at once: 16 bytes, if elements are numbers in memory.
 template <class T>
 inline constexpr int kReducePack = std::is_arithmetic_v<T> || is_reduced_float<T>
                                        ? static_cast<int>(sizeof(T) == 1 ? 8 : 16 / sizeof(T))
                                        : 1;
 
-/// V neighbours, one load where they are aligned.
+/// V neighbours, in one load if they are aligned.
 template <int V, class T>
 __device__ Pack<T, V> load_pack(const T* data, std::int64_t pack, bool aligned) {
   if (aligned) return *reinterpret_cast<const Pack<T, V>*>(data + pack * V);
@@ -31,9 +30,9 @@ __device__ Pack<T, V> load_pack(const T* data, std::int64_t pack, bool aligned) 
   return loaded;
 }
 
-/// Elements as they lie in memory. A source may compute instead: load(i) reads what element i needs, and value(that, i)
-/// makes it. Each element is asked for once. kPack above 1: load_pack reads so many neighbours, which `aligned` ones
-/// are read at once; a source may have values() too, which makes all of them.
+/// Elements in memory order. A source may compute instead: load(i) reads the data of element i, and value(that, i)
+/// computes it. Each element is requested once. kPack above 1: load_pack reads that many neighbours, at once if they
+/// are `aligned`; a source may also have values(), which computes all of them.
 template <class T>
 struct Elements {
   using In = T;
@@ -60,7 +59,7 @@ constexpr int pack_of() {
   }
 }
 
-/// A rule (combine.h) over a source's elements, which may be unfinished results already; kLast: finishes.
+/// A rule (combine.h) over a source's elements, which may be unfinished results; kLast: finishes.
 template <class Rule, class Source, bool kLast>
 struct Reduction {
   static constexpr int kPack = pack_of<Source>();
@@ -73,9 +72,9 @@ struct Reduction {
   __device__ In load(std::int64_t i) const { return source.load(i); }
   __device__ Acc identity() const { return rule.identity(); }
   __device__ Acc add(Acc acc, In loaded, std::int64_t i) const { return rule.add(acc, source.value(loaded, i)); }
-  // Neighbours, each to an accumulator of its own, or all of one result to the first where a rule has add_row(). Rules
-  // whose accumulators share a beginning take it from the first:
-  // of one result's (kFold), from one element.
+  // Adds neighbours, each to its own accumulator, or all of one result to the first if a rule has add_row(). Rules
+  // whose accumulators share a starting value take it from the first accumulator: for one result (kFold), from one
+  // element.
   template <bool kFold>
   __device__ void add_pack(Acc (&acc)[kPack], const In (&loaded)[kPack], std::int64_t pack, bool aligned,
                            bool first) const {
@@ -101,7 +100,7 @@ struct Reduction {
       }
     }
   }
-  // Of one thread's accumulators before close().
+  // Joins one thread's accumulators before close().
   __device__ Acc join(Acc a, Acc b) const {
     if constexpr (requires { rule.join(a, b); }) {
       return rule.join(a, b);
@@ -128,13 +127,13 @@ struct Reduction {
   }
 };
 
-// Combines what the rows of each item hold, kSums values a thread, into the values of its first row. `shared` has room
-// for those of all threads.
+// Combines the values of each item's rows, kSums per thread, into those of its first row. `shared` has room for the
+// values of all threads.
 template <class Policy, class Acc, int kSums>
 __device__ void combine_rows(const Policy& policy, Acc (&values)[kSums], Acc* shared, const ReducePlace& place,
                              const ReduceTiling& tiling) {
   const int thread = static_cast<int>(threadIdx.x);
-  const int in_warp = tiling.columns == 1 ? 32 : 0;  // so many neighbouring rows, if any, stand in one warp
+  const int in_warp = tiling.columns == 1 ? 32 : 0;  // the number of neighbouring rows in one warp, if any
   int half = tiling.abreast / 2;
   if (half >= in_warp) {
 #pragma unroll
@@ -156,8 +155,8 @@ __device__ void combine_rows(const Policy& policy, Acc (&values)[kSums], Acc* sh
   }
 }
 
-// (outer, extent, inner) -> out (outer, chunks, inner). Each item's result is its own: the grid's size changes
-// nothing.
+// (outer, extent, inner) -> out (outer, chunks, inner). Each item's result is independent of the others, so the grid's
+// size changes nothing.
 template <class Policy>
 __global__ void __launch_bounds__(kReduceThreads)
     reduce_kernel(Policy policy, typename Policy::Result* out, ReduceStage stage, ReduceTiling tiling) {
@@ -201,15 +200,15 @@ __global__ void __launch_bounds__(kReduceThreads)
   }
 }
 
-// The same, of packs of kPack neighbours: `stage` and `tiling` count packs where reduce_kernel's count columns. kFold:
-// each pack belongs to one result. Whether a pack is one load is the address's affair, and changes no order.
+// The same for packs of kPack neighbours: `stage` and `tiling` count packs in place of reduce_kernel's columns. kFold:
+// each pack belongs to one result. The address determines if a pack is one load, and does not change the order.
 template <class Policy, bool kFold>
 __global__ void __launch_bounds__(kReduceThreads)
     reduce_packs_kernel(Policy policy, typename Policy::Result* out, ReduceStage stage, ReduceTiling tiling,
                         bool aligned) {
   using Acc = typename Policy::Acc;
   using In = typename Policy::In;
-  constexpr int V = Policy::kPack, kInFlight = V * sizeof(In) <= 16 ? 4 : 2;  // registers hold what is under way
+  constexpr int V = Policy::kPack, kInFlight = V * sizeof(In) <= 16 ? 4 : 2;  // registers hold the loads in flight
   constexpr int kSums = kFold ? 1 : V;
   __shared__ __align__(16) unsigned char storage[kSums * kReduceThreads * sizeof(Acc)];
   Acc* const sums = reinterpret_cast<Acc*>(storage);
@@ -264,7 +263,7 @@ __global__ void __launch_bounds__(kReduceThreads)
   }
 }
 
-// False where the stage's shape is not of whole packs, or where packs would leave a GPU idle.
+// Returns false if the stage's shape does not consist of whole packs, or if packs would leave a GPU idle.
 template <class Policy>
 bool run_reduce_packs(const Policy& policy, typename Policy::Result* out, ReduceStage stage, int device) {
   constexpr std::int64_t kMaxBlocks = 1 << 20, kLeastBlocks = 512, V = Policy::kPack;
@@ -305,8 +304,7 @@ void run_reduce_stage(const Policy& policy, typename Policy::Result* out, const 
   launch(reduce_kernel<Policy>, geometry, device, policy, out, stage, tiling);
 }
 
-/// All stages: from the source through Rule::Acc, in which unfinished results are kept, to Rule::Out. attr.from has
-/// elements.
+/// All stages: from the source through Rule::Acc, the type of unfinished results, to Rule::Out. attr.from is not empty.
 template <class Rule, class Source>
 void run_reduce_stages(const Rule& rule, const Source& source, Tensor& out, const ReduceAttr& attr) {
   using Acc = typename Rule::Acc;
@@ -320,7 +318,7 @@ void run_reduce_stages(const Rule& rule, const Source& source, Tensor& out, cons
       return reduce_chunk_rows(extent, inner, pack, elements);
     };
   };
-  // Axes of one element need no adding up, but the dtype may change.
+  // Axes of one element need no addition, but the dtype may change.
   if (!stages.next(stage, chunk_rows(pack_of<Source>(), attr.from.numel()))) {
     stage = {.outer = 1, .extent = 1, .inner = attr.from.numel()};
     return run_reduce_stage(Reduction<Rule, Source, true>{rule, source}, result, stage, device);

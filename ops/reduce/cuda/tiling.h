@@ -1,7 +1,7 @@
 // How a block's threads share the work of a reduction stage: plain arithmetic, from shapes alone.
 //
-// An item is one chunk of rows and up to 32 columns of (outer, extent, inner). Its threads stand as (abreast, columns):
-// each warp reads neighbouring elements, whatever the shape. A block holds as many items as fit.
+// An item is one chunk of rows and up to 32 columns of (outer, extent, inner). Its threads are arranged as (abreast,
+// columns), so each warp reads neighbouring elements, whatever the shape. A block holds as many items as fit.
 #pragma once
 
 #include <adjoint/core/divider.h>
@@ -17,33 +17,34 @@ namespace adjoint::cuda {
 
 inline constexpr int kReduceThreads = 256;
 inline constexpr std::int64_t kReduceColumns = 32;
-// Before a chunk ends: bounds the error of the sums, and a block's time. Packs of neighbours have a sum for each, and
-// twice as many rows where there are chunks enough: a block's last step is a tree, which moments pay dearly for.
+// Rows per thread before a chunk ends: they bound the error of the sums, and a block's time. Packs of neighbours have
+// one sum each, and twice as many rows if there are chunks enough: a block ends with a tree, which is expensive for
+// moments.
 inline constexpr std::int64_t kRowsPerThread = 32, kPackRowsPerThread = 16, kManyElements = 1 << 25;
-// A row's threads have twice as much each as a column's: 1,024 floats are a warp's, which needs no barrier. Columns
-// read in packs, of which there are many, have the most.
+// A row's threads have twice as many elements each as a column's: 1,024 floats fit a warp, which needs no barrier.
+// Columns that are read in packs, of which there are many, have the most.
 inline constexpr std::int64_t kLeastRowsPerThread = 4, kLeastOfOneRow = 8, kLeastOfPacks = 16;
 
 struct ReduceTiling {
-  int columns = 1;  // threads side by side in a row
-  int abreast = 1;  // rows side by side; a power of two
+  int columns = 1;  // threads of a row
+  int abreast = 1;  // rows in parallel; a power of two
   int items_per_block = 1;
   std::int64_t column_blocks = 1;
   std::int64_t items = 1;
-  Divider by_lanes, by_columns, by_column_blocks, by_chunks;  // the last two only where `narrow`
-  bool narrow = true;  // items are counted in 32 bits: four divisions of 64 take longer than a short row's elements
+  Divider by_lanes, by_columns, by_column_blocks, by_chunks;  // the last two only if `narrow`
+  bool narrow = true;  // items are counted in 32 bits: four 64-bit divisions take longer than a short row's elements
 
   ADJOINT_HD constexpr int lanes() const { return columns * abreast; }
   constexpr std::int64_t blocks() const { return (items + items_per_block - 1) / items_per_block; }
 };
 
-/// What one thread does for one item; `column` and `row` are its first element's.
+/// One thread's part of one item; `column` and `row` are those of its first element.
 struct ReducePlace {
   std::int64_t outer;
   std::int64_t chunk;
   std::int64_t column;
-  int row;      // of the rows abreast
-  bool active;  // threads left over, past the last item or past the last column only keep time
+  int row;      // among the rows abreast
+  bool active;  // surplus threads, past the last item or past the last column, only join barriers
 };
 
 ADJOINT_HD constexpr ReducePlace reduce_place(const ReduceTiling& tiling, const ReduceStage& stage,
@@ -82,7 +83,7 @@ constexpr int reduce_abreast(std::int64_t extent, std::int64_t inner) {
 constexpr std::int64_t reduce_chunk_rows(std::int64_t extent, std::int64_t inner) {
   return reduce_abreast(extent, inner) * kRowsPerThread;
 }
-/// Where `pack` neighbours are read at once, of so many elements in all.
+/// For `pack` neighbours that are read at once, and this many elements in total.
 constexpr std::int64_t reduce_chunk_rows(std::int64_t extent, std::int64_t inner, std::int64_t pack,
                                          std::int64_t elements) {
   if (inner != 1 || pack == 1 || extent % pack != 0) return reduce_chunk_rows(extent, inner);

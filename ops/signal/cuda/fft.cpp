@@ -1,4 +1,5 @@
-// Transforms by cuFFT: the plans of a thread, used last first, and their workspace in the order of the current stream.
+// Transforms by cuFFT: each thread's plans, most recently used first, and their workspace in the order of the current
+// stream.
 #include <adjoint/core/check.h>
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/signal/kernels.h>
@@ -36,7 +37,7 @@ struct Plan {
   }
 };
 
-// The device is current.
+// The device must be current.
 void make(Plan& plan) {
   ADJOINT_CUFFT(cufftCreate(&plan.handle));
   try {
@@ -106,7 +107,7 @@ void rfft(std::span<const Tensor> in, Tensor& out, const FftAttr& attr) {
   const cufftType type = out.dtype() == kFloat64 ? CUFFT_D2Z : CUFFT_R2C;
   const std::int64_t rows = in[0].numel() / attr.n;
   const auto* from = static_cast<const std::byte*>(in[0].raw_data());
-  // cuFFT reads pairs: a view that begins at an odd element is moved.
+  // cuFFT reads pairs, so a view that begins at an odd element is copied.
   const bool aligned =
       reinterpret_cast<std::uintptr_t>(from) % (2 * static_cast<std::uintptr_t>(element_size(out.dtype()))) == 0;
   const Workspace moved(aligned ? 0 : in[0].nbytes(), device);
@@ -125,7 +126,7 @@ void irfft(std::span<const Tensor> in, Tensor& out, const FftAttr& attr) {
   const int device = out.device().index;
   const cufftType type = out.dtype() == kFloat64 ? CUFFT_Z2D : CUFFT_C2R;
   const std::int64_t rows = out.numel() / attr.n;
-  // cuFFT writes over what it reads, and counts both halves.
+  // cuFFT overwrites its input, and counts both halves.
   const Workspace bins(in[0].nbytes(), device);
   weigh_bins(out.dtype(), in[0].raw_data(), bins.data(), rows, attr.n, attr.scale,
              attr.doubled ? attr.scale : attr.scale / 2, device);

@@ -1,4 +1,4 @@
-"""Activations that the kernels of convolutions compute where they store the result."""
+"""Activations that the kernels of convolutions compute when they store the result."""
 
 import ctypes
 import functools
@@ -19,21 +19,21 @@ def _silu_gradient(grad, _, x):
 
 
 class _Kind(NamedTuple):
-    """One of c_api.h's constants: torch.nn's class, the name of its parameter, the function, and the gradient in what it
-    reads, from the gradient in the result, the parameter, and the result or what it reads."""
+    """One of c_api.h's constants: torch.nn's class, the name of its parameter, the function, and the gradient with
+    respect to its input, given the result's gradient, the parameter, and the result or the input."""
 
     module: type
     parameter: str
     function: object
     gradient: object
-    of_result: bool  # which of the two the gradient takes
+    of_result: bool  # which of result and input the gradient takes
 
 
 _KINDS = {
     1: _Kind(nn.ReLU, "", lambda x, _: F.relu(x), lambda grad, _, y: _aten.threshold_backward(grad, y, 0), True),
     2: _Kind(
         nn.LeakyReLU, "negative_slope", F.leaky_relu,
-        # With a negative slope the result's sign does not say which side the operand was on.
+        # With a negative slope the result's sign does not tell the sign of the operand.
         lambda grad, slope, x: _aten.leaky_relu_backward(grad, x, slope, slope >= 0), True,
     ),
     3: _Kind(nn.Tanh, "", lambda x, _: torch.tanh(x), lambda grad, _, y: _aten.tanh_backward(grad, y), True),
@@ -44,13 +44,13 @@ _CONSTANTS = {kind.module: constant for constant, kind in _KINDS.items()}
 
 
 class Activation(NamedTuple):
-    """One of c_api.h's, with its parameter."""
+    """An activation of c_api.h, with its parameter."""
 
     constant: int
     parameter: float
 
     def __call__(self, x):
-        """By PyTorch, as a pass of its own."""
+        """Computes it by PyTorch, in a separate pass."""
         return _KINDS[self.constant].function(x, self.parameter)
 
     @property
@@ -59,13 +59,13 @@ class Activation(NamedTuple):
         return _KINDS[self.constant].of_result and self.parameter >= 0
 
     def gradient(self, grad, known):
-        """In what the activation reads, in differentiable operators. known: the result, or without has_gradient what it
-        reads."""
+        """The gradient with respect to the activation's input, in differentiable operators. known: the result, or,
+        without has_gradient, the input."""
         return _KINDS[self.constant].gradient(grad, self.parameter, known)
 
     @property
     def address(self):
-        """That of the native structure."""
+        """The address of the native structure."""
         return ctypes.addressof(_native(self))
 
 
@@ -75,7 +75,8 @@ def _native(activation):
 
 
 def activation_of(module):
-    """The module's, or None where it is none of the table's. What derives from them may compute something else."""
+    """The module's activation, or None if the table does not list its class. Subclasses do not count, as they may
+    compute something else."""
     constant = _CONSTANTS.get(type(module))
     if constant is None:
         return None
@@ -84,7 +85,7 @@ def activation_of(module):
 
 
 def activation_of_constant(constant, parameter):
-    """One of c_api.h's constants with its parameter, or None for 0. Raises ValueError."""
+    """The activation of one of c_api.h's constants with its parameter, or None for 0. Raises ValueError."""
     if constant != 0 and constant not in _KINDS:
         raise ValueError(f"activation must be 0 or a constant of c_api.h; got {constant}")
     return Activation(constant, float(parameter)) if constant else None

@@ -1,4 +1,4 @@
-"""The C++ extension: compiled by build(), where it is kept, and loaded with the package where it is there."""
+"""The C++ extension: compiled and stored by build(), and loaded with the package if it exists."""
 
 import hashlib
 import importlib.machinery
@@ -28,7 +28,7 @@ def _header():
 
 
 def location() -> pathlib.Path:
-    """Where the extension for this PyTorch, this Python and this package is kept, whether it is there or not.
+    """The place of the extension for this PyTorch, this Python and this package, whether it exists or not.
 
     The folder is ADJOINT_CACHE, else adjoint/ in the user's cache folder (XDG_CACHE_HOME, or ~/.cache).
     """
@@ -63,16 +63,16 @@ def _load():
 def backend() -> str:
     """"extension" or "ctypes": how calls reach the shared library.
 
-    "extension": the C++ extension that `python -m adjoint.torch build` has compiled; a call costs the host what one of
-    PyTorch's own convolutions does. "ctypes": Python alone, with the same results, which costs the host about twice as
-    much. It stands in where no extension was built for this version of PyTorch, of Python and of this package, where it
-    does not load, and where the variable ADJOINT_BACKEND is "ctypes". The choice is made at import.
+    "extension": the C++ extension that `python -m adjoint.torch build` has compiled; a call costs the host as much as
+    one of PyTorch's own convolutions. "ctypes": Python alone, with the same results, at about twice the cost for the
+    host. It is used if no extension was built for this version of PyTorch, of Python and of this package, if it does
+    not load, or if the variable ADJOINT_BACKEND is "ctypes". The choice is made at import.
     """
     return "ctypes" if module is None else "extension"
 
 
 def _cuda_options():
-    """Include folders and libraries for the current stream, which a PyTorch with CUDA is asked for."""
+    """Include folders and libraries for the current stream, which is needed from a PyTorch with CUDA."""
     from torch.utils import cpp_extension
 
     if torch.version.cuda is None:
@@ -87,10 +87,10 @@ def _cuda_options():
 
 
 def build() -> pathlib.Path:
-    """Compiles the extension against the installed PyTorch, which takes a minute, and returns where it is kept.
+    """Compiles the extension against the installed PyTorch, which takes a minute, and returns its path.
 
-    Needs a C++ compiler, setuptools and PyTorch's headers (Debian: libtorch-dev and pybind11-dev). The variables CXX and
-    CC name another compiler, which may have ccache before it. It is loaded from the next import on.
+    Needs a C++ compiler, setuptools and PyTorch's headers (Debian: libtorch-dev and pybind11-dev). The variables CXX
+    and CC name another compiler, optionally with ccache before it. The extension is loaded from the next import on.
     """
     from setuptools import Distribution
     from torch.utils.cpp_extension import BuildExtension, CppExtension, include_paths
@@ -99,12 +99,12 @@ def build() -> pathlib.Path:
         raise RuntimeError("build: PyTorch's headers are needed (Debian: libtorch-dev and pybind11-dev)")
     target = location()
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Beside its place, so that moving it there is one step and nobody loads half a file.
+    # Built beside its place, so that moving it there is one step and nobody loads half a file.
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         folder = pathlib.Path(folder)
         options = _cuda_options()
         options["include_dirs"] = [str(_header().parent), *options.get("include_dirs", [])]
-        # The loader knows libraries by the names that they have within: the one that the package has loaded serves.
+        # The loader identifies libraries by their internal names, so the library that the package has loaded is used.
         extension = CppExtension(
             _NAME, [str(_SOURCE)], extra_compile_args=["-O2", "-g0", "-fvisibility=hidden"],
             extra_link_args=[str(pathlib.Path(library.path()).resolve())], **options,

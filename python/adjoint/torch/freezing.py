@@ -1,4 +1,4 @@
-"""freeze(): weights that will not change, so that kernels put a filter into their order once, not in each call."""
+"""freeze(): weights that will not change, so that kernels pack a filter once, not in each call."""
 
 import threading
 
@@ -9,28 +9,28 @@ from adjoint.torch import modules
 
 
 def _state(tensor):
-    """What tells that a tensor was written or moved, as far as PyTorch counts it."""
+    """A value that changes when a tensor is written or moved, as far as PyTorch counts this."""
     return None if tensor.is_inference() else tensor._version, tensor.data_ptr(), tensor.dtype, tensor.device
 
 
 class _Kept:
-    """A tensor, as it is now, and what stands for it in the library."""
+    """A tensor in its current state, and its frozen filter in the library."""
 
     def __init__(self, tensor):
         self.tensor, self.state, self.handle = tensor, _state(tensor), FrozenFilter()
-        self._memory = tensor.detach()  # held, so that no other tensor comes to lie at its address
+        self._memory = tensor.detach()  # held, so that no other tensor takes its address
 
 
 class Filter:
-    """A module's parameter, and what fuse() has folded of it last. Copies and pickles of it are None: those of a module
-    are not frozen."""
+    """A module's parameter, and the filter that fuse() last folded from it. Copies and pickles of this are None: copied
+    modules are not frozen."""
 
     def __init__(self, parameter):
         self.parameter, self.folded, self.holders = _Kept(parameter), None, 0
 
     def of(self, weight):
-        """What stands for the weight of a call, or None where that is another tensor, such as an assigned one. Raises
-        RuntimeError where it has changed."""
+        """The frozen filter for the weight of a call, or None if that is another tensor, such as an assigned one.
+        Raises RuntimeError if the weight has changed."""
         for kept in (self.parameter, self.folded):
             if kept is not None and kept.tensor is weight:
                 if kept.state != _state(weight):
@@ -42,7 +42,7 @@ class Filter:
         return None
 
     def follow(self, weight, folded):
-        """To be called before each use of what is folded of the weight. Raises as of() does."""
+        """Must be called before each use of a filter folded from the weight. Raises as of() does."""
         self.of(weight)
         kept = self.folded
         if weight is self.parameter.tensor and (kept is None or kept.tensor is not folded):
@@ -56,16 +56,16 @@ class Filter:
 
 
 class Frozen:
-    """Keeps a model frozen until unfreeze(), the end of a `with` block, or its own end. Of several that hold the same
-    module, each keeps it so."""
+    """Keeps a model frozen until unfreeze(), the end of a `with` block, or its own end. If several hold the same
+    module, each keeps it frozen."""
 
-    _lock = threading.RLock()  # of who holds what; calls take none
+    _lock = threading.RLock()  # for the record of holders; calls do not take it
 
     def __init__(self, held):
         self._held = held  # pairs of a module and its Filter
 
     def unfreeze(self) -> None:
-        """The weights can be changed again, and what was kept of them is released once no call computes with it."""
+        """Allows the weights to change again; their packed forms are released once no call computes with them."""
         with self._lock:
             held, self._held = self._held, []
             for module, filter in held:
@@ -74,7 +74,7 @@ class Frozen:
                     del module._adjoint_frozen
 
     def kept_bytes(self) -> int:
-        """Bytes of what is kept now, on whichever devices."""
+        """Bytes of the forms kept now, on all devices."""
         return sum(filter.kept_bytes() for _, filter in self._held)
 
     def __enter__(self) -> "Frozen":
@@ -91,23 +91,23 @@ class Frozen:
 
 
 def freeze(model: nn.Module) -> Frozen:
-    """Freezes the filters of Adjoint's convolutions in `model`, those that replace() and fuse() made among them, for
-    as long as the Frozen lives that it returns. Results keep their bits.
+    """Freezes the filters of Adjoint's convolutions in `model`, including those made by replace() and fuse(), as long
+    as the returned Frozen lives. Results keep their bits.
 
-    A convolution whose kernel packs its filter, or copies it into another order, then does so in the first call of
-    its shapes on a stream, and keeps what it made: up to eight such forms of a filter, each about as large as the
-    filter, in float32 up to twice; in later calls of other shapes it packs as ever. Where fuse() folds a BatchNorm,
-    what it folds is kept so. These pack as ever, with the same results: calls that autograd records (use
-    torch.no_grad() or torch.inference_mode()), that autocast casts, that torch.compile, torch.export or
-    torch.jit.trace see, that a CUDA graph captures; calls under torch.func; filters that a parametrisation makes anew
-    in each call, or that are assigned later; and those of half precision on the CPU.
+    A convolution whose kernel packs its filter, or copies it into another order, then does so in the first call of its
+    shapes on a stream, and keeps the result: up to eight such forms of a filter, each about as large as the filter, in
+    float32 up to twice; in later calls of other shapes it packs as usual. Where fuse() folds a BatchNorm, the folded
+    filter is kept in the same way. Some calls pack as usual, with the same results: calls that autograd records (use
+    torch.no_grad() or torch.inference_mode()), that autocast casts, that torch.compile, torch.export or torch.jit.trace
+    trace, or that a CUDA graph captures; calls under torch.func; filters that a parametrisation computes in each call,
+    or that are assigned later; and those of half precision on the CPU.
 
-    A filter that is written or moved all the same, by an optimiser, load_state_dict() or to(), is refused in the
-    module's next call by a RuntimeError; unfreeze() is to come first. What PyTorch does not see, writes through
-    `.data`, raw pointers and replays of graphs, is not seen here: results are those of the elements before. Copies
-    and pickles of the model are not frozen. Any number of threads may compute at once.
+    If a frozen filter is written or moved all the same, by an optimiser, load_state_dict() or to(), the module's next
+    call raises a RuntimeError; call unfreeze() first. Writes that PyTorch does not see, through `.data`, raw pointers
+    and replays of graphs, are not seen here: results are those of the earlier elements. Copies and pickles of the model
+    are not frozen. Any number of threads may compute at once.
 
-    Raises ValueError where the model, or a module below it, is in training mode.
+    Raises ValueError if the model, or a module below it, is in training mode.
     """
     for name, module in model.named_modules():
         if module.training:

@@ -19,7 +19,7 @@ is_compiling = torch.compiler.is_compiling if hasattr(torch, "compiler") else la
 _NAMES = {(1, False): "conv1d", (2, False): "conv2d", (1, True): "conv_transpose1d", (2, True): "conv_transpose2d"}
 _tracing_state = torch._C._get_tracing_state
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
-# The extension's call, which returns None where arguments do not fit: what follows it says why.
+# The extension's call, which returns None if arguments do not fit: the code after it finds the reason.
 _fast = getattr(extension.module, "convolution", None)
 
 # The dtype that torch.autocast asks for on a device, or None where it is off. Since PyTorch 2.4 the queries take the
@@ -38,7 +38,7 @@ else:
 
 
 def lowered(value, dtype):
-    """As autocast casts it: a tensor of floating point that is not float64; what is none stays."""
+    """As autocast casts it: floating-point tensors except float64; others are returned unchanged."""
     is_cast = isinstance(value, Tensor) and value.is_floating_point() and value.dtype != torch.float64
     return value.to(dtype) if is_cast else value
 
@@ -71,7 +71,7 @@ def check_bias(name, bias, channels):
 
 
 def _padded(name, rank, input, weight, stride, padding, dilation):
-    """'valid' and 'same' in numbers. -> the input, which is longer where 'same' is not symmetric, and the padding."""
+    """'valid' and 'same' in numbers. -> the input, which is longer if 'same' is not symmetric, and the padding."""
     if padding == "valid":
         return input, 0
     if padding != "same":
@@ -85,7 +85,7 @@ def _padded(name, rank, input, weight, stride, padding, dilation):
 
 
 def _traced(rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation, activation):
-    """The call as compilers and tracers are to see it: one operator, which checks, and casts where autocast is on."""
+    """The call as compilers and tracers see it: one operator, which checks, and casts if autocast is on."""
     name = _NAMES[rank, transposed]
     check_integers(name, groups, stride, 0 if isinstance(padding, str) else padding, output_padding, dilation)
     if isinstance(padding, str):
@@ -104,7 +104,7 @@ def _traced(rank, transposed, input, weight, bias, stride, padding, output_paddi
 
 
 def _takes_frozen(input, weight, bias):
-    """Whether nobody records the call, and the filter is not cast anew for it."""
+    """Whether nobody records the call, and the filter is not cast for it."""
     return autocast_dtype("cuda" if input.is_cuda else "cpu") is None and operators.is_unseen((input, weight, bias))
 
 
@@ -150,7 +150,7 @@ def _convolution(
     arguments = (rank, transposed, batch.shape, weight.shape, stride, padding, output_padding, groups, dilation)
     try:
         problem = kept_problem(*arguments)
-    except TypeError:  # such as a list: it does not hash, and what hashes otherwise might change
+    except TypeError:  # such as a list: it does not hash, and other hashables might change
         problem = problem_of_call(*arguments)
     operator = operators.conv_transpose if transposed else operators.conv
     check_bias(name, bias, problem.shapes[operator.yields][1])
@@ -164,8 +164,8 @@ def _convolution(
 
 
 def extended(rank, transposed, activation, frozen):
-    """conv1d and the like, with an activation behind or None, and of a frozen filter what stands for it or None: a
-    function of the same arguments, none of which has a default."""
+    """conv1d and the like, with an activation after it or None, and a frozen filter or None: a function of the same
+    arguments, none of which has a default."""
     return functools.partial(_extended_transpose if transposed else _extended, rank, activation, frozen)
 
 

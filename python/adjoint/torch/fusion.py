@@ -1,4 +1,4 @@
-"""fuse(): convolutions in a model's Sequentials become one operator with what stands behind them."""
+"""fuse(): convolutions in a model's Sequentials become one operator with the layers after them."""
 
 import torch
 from torch import nn
@@ -21,27 +21,26 @@ _HOOKS = ("_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def _is_seen(module):
-    """Whether a hook looks at the module's results or gradients, or a forward on the module itself computes them."""
+    """Whether a hook sees the module's results or gradients, or a forward set on the module itself computes them."""
     return any(getattr(module, name, None) for name in _HOOKS) or has_own_forward(module)
 
 
 def has_own_forward(module):
-    """Whether a forward was set on the module itself. Asked as nn.Module asks, which compilers follow."""
+    """Whether a forward was set on the module itself. Asked as nn.Module asks, which compilers can follow."""
     return "forward" in module.__dict__ or "_conv_forward" in module.__dict__
 
 
 class FusedSequential(nn.Sequential):
-    """A Sequential that computes convolutions with what stands behind them.
+    """A Sequential that computes convolutions together with the layers after them.
 
-    Which these are is found in each call, so that modules may be changed, hooked, trained and evaluated as before: a
-    convolution of Adjoint's, then a BatchNorm that evaluates, then a ReLU, LeakyReLU, Tanh, Sigmoid or SiLU, either of
-    which may be absent. Where a hook looks at one of them, or its forward was replaced on the module itself, they run
-    apart.
+    These are determined in each call, so that modules may be changed, hooked, trained and evaluated as before: a
+    convolution of Adjoint's, then a BatchNorm in eval mode, then a ReLU, LeakyReLU, Tanh, Sigmoid or SiLU; either may
+    be absent. If one of them has a hook, or its forward was replaced on the module itself, they run separately.
 
-    A folded filter is kept while nothing is recorded, until one of the tensors that it is made of changes, train(),
-    load_state_dict() or to() and the like is called. PyTorch does not see what is written in place through `.data`;
-    call train() or eval() after that. Compilers and tracers see activations as a part of their convolution, and a
-    BatchNorm as it is: to fold it is work for each call there.
+    A folded filter is kept while nothing is recorded, until one of the tensors that it is made of changes, or train(),
+    load_state_dict(), to() or the like is called. PyTorch does not see in-place writes through `.data`; call train() or
+    eval() after them. Compilers and tracers see activations as a part of their convolution, and a BatchNorm unfolded:
+    folding it would be work in each call there.
     """
 
     def forward(self, input):
@@ -82,7 +81,7 @@ class FusedSequential(nn.Sequential):
         versions = [norm.eps, *[part._version for part in tensors], *[part.data_ptr() for part in tensors]]
         known = folds.get(conv)
         if known is None or known[1] != versions or any(a is not b for a, b in zip(known[0], parts)):
-            # Their memory is held, so that no other tensor that `.data` is assigned comes to lie at its address.
+            # Their memory is held, so that no other tensor that `.data` is assigned takes its address.
             memory = [part.detach() for part in tensors]
             folds[conv] = known = parts, versions, _fold(conv, norm, weight, bias), memory
         frozen = conv._adjoint_frozen
@@ -110,12 +109,13 @@ class FusedSequential(nn.Sequential):
 
 
 def own_class(module):
-    """The module's class without what parametrisations have put before it."""
+    """The module's class below those that parametrisations have added."""
     return parametrize.type_before_parametrizations(module) if parametrize.is_parametrized(module) else type(module)
 
 
 def _tail(layers, at, input):
-    """What layer `at` is computed with. -> a BatchNorm or None, an activation or None, the first layer behind."""
+    """The layers computed together with layer `at`. -> a BatchNorm or None, an activation or None, the first layer
+    after them."""
     conv = layers[at]
     if own_class(conv) not in _CONVS or _is_seen(conv) or getattr(conv, "_forward_pre_hooks_with_kwargs", None):
         return None, None, at + 1
@@ -134,8 +134,8 @@ def _folds(conv, norm, input):
         and not norm.training
         and not is_compiling()
         and _tracing_state() is None
-        and isinstance(input, torch.Tensor)  # and none of torch.fx's proxies, whose graph would keep the numbers
-        and input.dim() == len(conv.kernel_size) + 2  # without a batch, a norm reads the axes otherwise or fails
+        and isinstance(input, torch.Tensor)  # and no torch.fx proxies, whose graph would keep the numbers
+        and input.dim() == len(conv.kernel_size) + 2  # without a batch, a norm interprets the axes differently or fails
         and norm.running_mean is not None
         and norm.running_var is not None
         and norm.num_features == conv.out_channels
@@ -152,7 +152,7 @@ def _fold(conv, norm, weight, bias):
     shift = shift * scale
     if norm.bias is not None:
         shift = shift + norm.bias
-    # The filter's axes with the results' channels apart: (groups, C / groups, O / groups, ...) where it is transposed.
+    # The filter's axes with the results' channels separated: (groups, C / groups, O / groups, ...) if it is transposed.
     ones = [1] * len(conv.kernel_size)
     if conv.transposed:
         apart = weight.reshape(conv.groups, -1, *weight.shape[1:])

@@ -10,25 +10,26 @@ from adjoint.torch.native import asks_for_channels_last
 
 
 def hold_filters(module):
-    """Lays the module's filters channel by channel, as the kernels read them, with the same values and identity: what
-    lies in channels_last would be copied in every call, and its gradient once more. What processes share stays where
-    it is, for all to see."""
+    """Lays the module's filters out channel by channel, as the kernels read them, with the same values and identity:
+    filters in channels_last would be copied in every call, and their gradients too. Filters shared by processes stay in
+    place, for all to see."""
     for parameter in module.parameters():
         for tensor in (parameter, parameter.grad):
             if tensor is None or is_lazy(tensor) or (tensor.is_cpu and tensor.is_shared()):
                 continue
-            # What lies both ways gets the strides of a contiguous one; what has gaps is a part of something else.
+            # A filter that has both layouts gets the strides of a contiguous one; one with gaps is a part of something
+            # else.
             if asks_for_channels_last(tensor) and tensor.is_contiguous(memory_format=torch.channels_last):
                 tensor.data = tensor.data.contiguous().view(-1).view(tensor.shape)
 
 
 class Held:
-    """What Adjoint's modules have in common."""
+    """The common part of Adjoint's modules."""
 
     _adjoint_frozen = None  # or freezing.py's Filter
 
     def function_of(self, weight, activation=None):
-        """What computes the module of this filter, with an activation behind."""
+        """The function that computes the module with this filter, with an activation after it."""
         frozen = self._adjoint_frozen
         frozen = None if frozen is None or is_compiling() else frozen.of(weight)
         if activation is None and frozen is None:
@@ -43,7 +44,7 @@ class Held:
 
 class _Conv(Held):
     def computed_by(self, function, input, weight, bias, _=None):
-        """`function` of operands, with the module's attributes."""
+        """Computes `function` of operands, with the module's attributes."""
         padding = self.padding
         if self.padding_mode != "zeros":
             input, padding = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), 0
@@ -55,7 +56,7 @@ class _Conv(Held):
 
 class _ConvTranspose(Held):
     def computed_by(self, function, input, weight, bias, output_size=None):
-        """`function` of operands, with the module's attributes."""
+        """Computes `function` of operands, with the module's attributes."""
         if self.padding_mode != "zeros":
             raise ValueError(f"padding_mode must be 'zeros'; got {self.padding_mode!r}")
         output_padding = self.output_padding

@@ -1,4 +1,4 @@
-"""Calls of the library on PyTorch's tensors: where a call runs, how float32 rounds, and what lies in memory."""
+"""Calls of the library on PyTorch's tensors: the place of a call, the rounding of float32, and memory layouts."""
 
 import ctypes
 import functools
@@ -29,12 +29,12 @@ def set_precision(precision: str) -> None:
 
 
 def get_precision() -> str:
-    """What set_precision() was last given."""
+    """The last value given to set_precision()."""
     return _precision
 
 
 class _Context:
-    """Where a call runs: the native structure, which threads share and nobody changes, and its address."""
+    """The place of a call: the native structure, which threads share and nobody changes, and its address."""
 
     def __init__(self, device, stream, dtype, precision):
         self.native = Context(device=device, stream=stream, dtype=DTYPES[dtype], precision=PRECISIONS[precision])
@@ -51,30 +51,31 @@ current_stream = getattr(
 
 
 def plain(tensor):
-    """The tensor with its elements one after another, and as they are in memory, where the library reads them: a view may
-    say that their signs are to be read the other way round (torch.Tensor.is_neg). Nothing of it is recorded."""
+    """The tensor with contiguous elements whose values are those in memory, as the library reads them: a view may say
+    that signs are to be reversed on reading (torch.Tensor.is_neg). Nothing is recorded."""
     if is_channels_last(tensor) and not tensor.is_neg() and tensor.dtype in DTYPES:
         return _copied("adjoint_copy_from_channels_last", tensor, torch.contiguous_format)
     return tensor.resolve_neg().contiguous()
 
 
 def channels_last(tensor):
-    """A contiguous tensor (N, C, H, W) in torch.channels_last: no copy where it lies both ways. Nothing is recorded."""
+    """A contiguous tensor (N, C, H, W) in torch.channels_last, without a copy if it has both layouts. Nothing is
+    recorded."""
     if tensor.is_contiguous(memory_format=torch.channels_last):
         return tensor
     return _copied("adjoint_copy_to_channels_last", tensor, torch.channels_last)
 
 
 def laid(tensor, memory_format):
-    """Contiguous, or a contiguous one in torch.channels_last; by PyTorch where it records, as in a backward pass that is
-    differentiated again."""
+    """Contiguous, or a contiguous tensor in torch.channels_last; computed by PyTorch if it records, as in a backward
+    pass that is differentiated again."""
     if torch.is_grad_enabled() and tensor.requires_grad:
         return tensor.resolve_neg().contiguous(memory_format=memory_format)
     return plain(tensor) if memory_format == torch.contiguous_format else channels_last(tensor)
 
 
 def _copied(function, tensor, memory_format):
-    """By the library, whose copies between these orders take a fraction of PyTorch's time."""
+    """Copied by the library, whose copies between these layouts take a fraction of the time of PyTorch's."""
     out = torch.empty_like(tensor, memory_format=memory_format)
     where, shape = _where(tensor), library.Extents(*tensor.shape)
     library.call(function, where.address, ctypes.addressof(shape), tensor.data_ptr(), out.data_ptr())
@@ -87,30 +88,31 @@ def _where(tensor):
 
 
 def is_channels_last(tensor):
-    """Whether the tensor lies in torch.channels_last without gaps, and not in the kernels' order as well."""
+    """Whether the tensor has torch.channels_last's layout without gaps, and not the kernels' layout as well."""
     return not tensor.is_contiguous() and tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
 
 
 def asks_for_channels_last(*tensors):
-    """Whether a result of these operands is to lie so: where the strides of one say so, as PyTorch has it. There may be
-    gaps between them, and of what lies both ways the strides of axes that are 1 tell."""
+    """Whether the result of these operands should be in channels_last: if the strides of one say so, as in PyTorch.
+    They may have gaps; for a tensor with both layouts, the strides of axes of extent 1 decide."""
     for tensor in tensors:
         if tensor.dim() == 4:
             strides = tensor.stride()
-            # The first half asks what the second, which is in Python, forgets: whether channels have room in a row.
+            # The first half checks something that the second, which is in Python, does not: whether channels have room
+            # in a row.
             if strides[1] * tensor.shape[1] <= strides[3] and suggest_memory_format(tensor) == torch.channels_last:
                 return True
     return False
 
 
 def lies_both_ways(shape):
-    """Whether pictures of the shape lie contiguously and in torch.channels_last at once."""
+    """Whether pictures of the shape are contiguous and in torch.channels_last at once."""
     return shape[1] == 1 or shape[2] == shape[3] == 1
 
 
 def run(function, geometry, shape, first, second, bias=None, activation=None, frozen=None):
-    """Calls one of the library's operators; `geometry` is an address. The kernels' tensors lie channel by channel;
-    others are copied on their way in and out. frozen: the library.FrozenFilter of the filter `second`, or None."""
+    """Calls one of the library's operators; `geometry` is an address. The kernels' tensors are contiguous; others are
+    copied on the way in and out. frozen: the library.FrozenFilter of the filter `second`, or None."""
     to_channels_last = function != "adjoint_conv_weight" and asks_for_channels_last(first, second)
     first, second = plain(first), plain(second)
     if to_channels_last and lies_both_ways(shape):

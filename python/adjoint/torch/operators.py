@@ -1,8 +1,9 @@
 """The trio: conv, conv_transpose and conv_weight, each other's derivatives in every mode.
 
 One trilinear form of image, filter and feature has three partial derivatives, and they are the three operators
-(docs/convolution.md). So one class is all of them: an operator is what it takes and what it yields, and the derivative
-in one of its operands is the operator that yields that one, of the other operand and of the result's gradient.
+(docs/convolution.md). So one class represents all of them: an operator takes two of the three and yields the third, and
+its derivative with respect to one operand is the operator that yields that operand from the other operand and the
+result's gradient.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ class Operator:
         self.name, self.takes, self.yields, self.has_bias = name, takes, yields, has_bias
         self.function = f"adjoint_{name}"
         self.registered = None  # torch.ops' operator of this name: registration.py
-        # What autograd records, `apply` as quickly as it can, and what every other transform asks for.
+        # `apply`: recorded by autograd alone, as fast as possible; `transform`: for every other transform.
         self.apply = _recorded(self).apply
         self.transform = _transformed(self).apply
 
@@ -30,8 +31,8 @@ class Operator:
         return native.run(self.function, geometry, problem.shapes[self.yields], *tensors, **behind)
 
     def activated(self, problem, activation, *tensors):
-        """The operator of two tensors and a bias or None, and the activation behind it: in one pass, where that is to be
-        seen by nobody but autograd."""
+        """The operator of two tensors and a bias or None, followed by the activation: in one pass, if only autograd
+        needs to see it."""
         if is_ordinary(tensors) and getattr(forward_ad, "_current_level", 0) < 0:
             if not (torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)):
                 return self.run(problem, *tensors, activation=activation)
@@ -40,7 +41,7 @@ class Operator:
         return activation(self(problem, *tensors))
 
     def below(self, problem, *tensors):
-        """The operator below autograd: what it takes may yet be no numbers."""
+        """The operator below autograd: its operands may not be numbers yet."""
         if is_ordinary(tensors):
             return self.run(problem, *tensors)
         with held(torch._C._AutoDispatchBelowAutograd()):
@@ -58,13 +59,13 @@ class Operator:
         return out
 
     def size(self, problem):
-        """What the registered operator is told of the result's extents, where they do not follow from the rest."""
+        """The argument of the registered operator about the result's extents, if these do not follow from the rest."""
         if self.yields == "filter":
             return (problem.shapes["filter"][2:],)
         return (problem.output_padding(),) if self.yields == "image" else ()
 
     def gradients(self, problem, operands, needs, grad):
-        """The gradient in each operand that needs one, given the result's; None for the others."""
+        """The gradient with respect to each operand that needs one, given the result's; None for the others."""
         ordinary = is_ordinary((grad,))
         channels_last = ordinary and native.asks_for_channels_last(grad)
         if ordinary:
@@ -82,7 +83,7 @@ class Operator:
         return tuple(gradients)
 
     def tangent(self, problem, operands, tangents):
-        """The result's tangent, given those of operands and bias, of which each may be None."""
+        """The result's tangent, given those of operands and bias, each of which may be None."""
         first, second = operands
         terms = []
         if tangents[0] is not None:
@@ -96,8 +97,8 @@ class Operator:
         return sum(terms[1:], terms[0])
 
     def batched(self, problem, count, dims, tensors):
-        """The operator for `count` problems at once, of operands that have them along the axes `dims`, or None where all
-        share one. -> results, and their axis."""
+        """The operator for `count` problems at once; operands have them along the axes `dims`, or None if all share
+        one. -> results, and their axis."""
         shared_filter = self.yields != "filter" and dims[self.takes.index("filter")] is None
         fold = _Samples(count) if shared_filter else _Groups(count)
         shapes = {role: fold.shape(role, shape) for role, shape in problem.shapes.items()}
@@ -117,7 +118,7 @@ class Operator:
         return result, 0
 
     def __call__(self, problem, *tensors):
-        """The operator, recorded by whatever is to know of it. `tensors`: two, and a bias or None where it has one."""
+        """The operator, recorded by every observer. `tensors`: two, and a bias or None if it has one."""
         if self.has_bias and len(tensors) == 2:
             tensors = (*tensors, None)
         if _transforms_active() or getattr(forward_ad, "_current_level", 0) >= 0:
@@ -133,13 +134,13 @@ class Operator:
 
 @contextlib.contextmanager
 def held(guard):
-    """One of PyTorch's guards: older ones hold for as long as they live, and are no context managers."""
+    """One of PyTorch's guards: older ones hold as long as they live, and are not context managers."""
     with guard if hasattr(guard, "__enter__") else contextlib.nullcontext():
         yield guard
 
 
 class _Samples:
-    """Many problems as one whose samples they are."""
+    """Many problems as the samples of one."""
 
     def __init__(self, count):
         self.count = count
@@ -158,7 +159,7 @@ class _Samples:
 
 
 class _Groups:
-    """Many problems as one whose groups of channels they are."""
+    """Many problems as the groups of channels of one."""
 
     def __init__(self, count):
         self.count = count
@@ -180,7 +181,7 @@ class _Groups:
         return tensor.reshape(shape[0], self.count, *shape[1:]).movedim(1, 0)
 
 
-# ---- Who is to know of a call. Each question is a lookup, for a call asks all of them.
+# ---- The observers of a call. Each question is a lookup, because every call asks them all.
 
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
 _dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
@@ -190,7 +191,7 @@ _ORDINARY = {torch.Tensor, torch.nn.Parameter, type(None)}
 
 
 def is_ordinary(tensors):
-    """Whether the tensors have memory, and nobody but autograd is to know what is done with it."""
+    """Whether the tensors have memory, and only autograd observes operations on them."""
     if _tracing_state() is not None or _dispatch_modes() or _transforms_active():
         return False
     for tensor in tensors:
@@ -200,7 +201,7 @@ def is_ordinary(tensors):
 
 
 def is_unseen(tensors):
-    """Whether nobody at all is to know what is done with the tensors, for the time being."""
+    """Whether nobody at all observes operations on the tensors at the moment."""
     if not is_ordinary(tensors) or getattr(forward_ad, "_current_level", 0) >= 0:
         return False
     return not (torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors))

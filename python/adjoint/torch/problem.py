@@ -1,4 +1,4 @@
-"""Convolution problems: what PyTorch's arguments mean, checked and resolved into shapes once."""
+"""Convolution problems: PyTorch's arguments, checked and resolved into shapes once."""
 
 import ctypes
 import functools
@@ -9,7 +9,7 @@ import torch
 from adjoint.library import Geometry, Pair
 
 
-_INTEGERS = (int, getattr(torch, "SymInt", int))  # which stay what they are
+_INTEGERS = (int, getattr(torch, "SymInt", int))  # which are left unchanged
 _STEPS = ("stride", "padding", "output_padding", "dilation")
 
 
@@ -104,7 +104,7 @@ def resolve(rank, transposed, input, weight, stride, padding, output_padding, gr
 
 
 class Problem:
-    """The shapes of image, feature and filter as the caller has them, and how positions meet.
+    """The shapes of image, feature and filter as the caller has them, and the relation of their positions.
 
     A feature's position o meets the image at o * stride - padding + k * dilation by tap k of the filter. `shapes` are
     those of "image" (N, Ci, ...), "feature" (N, Cf, ...) and "filter" (Cf, Ci / groups, ...).
@@ -124,13 +124,13 @@ class Problem:
         return Problem(image, feature, filter, self.stride, self.padding, self.dilation, groups)
 
     def output_padding(self):
-        """Of the conv_transpose that yields the image: what a stride has left over."""
+        """That of the conv_transpose that yields the image: the rest after whole strides."""
         image, feature, kernel = (self.shapes[role][2:] for role in ("image", "feature", "filter"))
         axes = zip(image, feature, kernel, self.stride, self.padding, self.dilation)
         return tuple(i - ((f - 1) * s - 2 * p + d * (k - 1) + 1) for i, f, k, s, p, d in axes)
 
     def native_address(self):
-        """That of the native structure, which is made at its first use: shapes of a trace are no numbers."""
+        """The address of the native structure, which is made at its first use: shapes of a trace are not numbers."""
         if self._native is None:
             self._native = self._structure()
             self.address = ctypes.addressof(self._native)
@@ -160,11 +160,11 @@ def problem_of_call(rank, transposed, input, weight, stride, padding, output_pad
     return Problem(input, (input[0], weight[0], *size), weight, stride, padding, dilation, groups)
 
 
-# A model asks for the same few in every step, and resolving one takes longer than launching its kernels. The key is the
-# arguments as they come, for bringing them into one form first costs more than finding them.
+# A model uses the same few problems in every step, and resolving one takes longer than launching its kernels. The key
+# is the arguments as given, because bringing them into one form would cost more than the lookup.
 @functools.lru_cache(maxsize=4096)
 def kept_problem(rank, transposed, input, weight, stride, padding, output_padding, groups, dilation):
-    """problem_of_call of arguments that never change. Raises TypeError where they are no such."""
+    """problem_of_call for arguments that never change. Raises TypeError if they are not such."""
     attributes = (stride, padding, output_padding, groups, dilation)
     if not all(isinstance(value, (int, tuple)) for value in attributes):
         raise TypeError(f"stride and the like must be integers or tuples to be a key; got {attributes}")

@@ -31,12 +31,12 @@ def _schema(operator):
 
 
 def _split(operator, arguments):
-    """An operator's arguments -> its problem, its tensors, and its activation or None. Raises ValueError for operands that
-    do not fit."""
+    """An operator's arguments -> its problem, its tensors, and its activation or None. Raises ValueError for operands
+    that do not fit."""
     count = 3 if operator.has_bias else 2
     tensors, (stride, padding, dilation, groups, *rest) = arguments[:count], arguments[count:]
     size, activation = ([], rest) if operator.yields == "feature" else (rest[:1], rest[1:])
-    activation = activation_of_constant(*activation, *(0, 0.0)[len(activation):])  # without what is as by default
+    activation = activation_of_constant(*activation, *(0, 0.0)[len(activation):])  # defaults may be omitted
     first, second, *bias = tensors
     name, rank = f"adjoint::{operator.name}", first.dim() - 2
     if rank not in (1, 2):
@@ -66,7 +66,7 @@ def _split(operator, arguments):
 
 
 def _of_feature(name, problem, feature):
-    """The problem with as many fewer positions of the feature as an output_padding may amount to. Raises ValueError."""
+    """The problem with fewer positions of the feature, by as many as an output_padding can add. Raises ValueError."""
     expected = problem.shapes["feature"]
     axes = zip(expected[2:], feature[2:], problem.stride, problem.dilation)
     if feature[:2] != expected[:2] or any(f < 1 or e < f or (e - f) * s >= max(s, d) for e, f, s, d in axes):
@@ -90,7 +90,7 @@ def _fake(operator):
         asking = [t for t in tensors[:2] if suggest_memory_format(t) == torch.channels_last]
         if operator.yields == "filter" or not native.asks_for_channels_last(*asking):
             return out
-        return out.to(memory_format=torch.channels_last)  # contiguous() leaves the strides of what lies both ways
+        return out.to(memory_format=torch.channels_last)  # contiguous() keeps strides that fit both layouts
 
     return fake
 
@@ -118,7 +118,7 @@ def _register_autograd(operator, library):
         first, second, *behind = ctx.saved_tensors
         if ctx.activation is not None:
             if not ctx.activation.has_gradient:
-                behind = [operator(ctx.problem, first, second, *behind)]  # what the activation read, once more
+                behind = [operator(ctx.problem, first, second, *behind)]  # the activation's input, computed again
             grad = ctx.activation.gradient(grad, *behind)
         gradients = operator.gradients(ctx.problem, (first, second), ctx.needs_input_grad[:count], grad)
         return (*gradients, *(None,) * (len(ctx.needs_input_grad) - count))
@@ -152,7 +152,7 @@ def _register():
     for operator in operators.YIELDS.values():
         library.define(_schema(operator), **options)
         operator.registered = getattr(torch.ops.adjoint, operator.name)
-        if extension.module is None:  # which has all that runs, casts and records
+        if extension.module is None:  # which has everything that runs, casts and records
             for device in ("CPU", "CUDA"):
                 library.impl(operator.name, _kernel(operator), device)
                 library.impl(operator.name, _autocast(operator, device), f"Autocast{device}")
@@ -170,7 +170,7 @@ def _register():
 
 
 def _before_autograd(operator):
-    """Where PyTorch takes no formulas: a kernel that records."""
+    """A kernel that records, where PyTorch accepts no formulas."""
 
     def kernel(*arguments):
         problem, tensors, activation = _split(operator, arguments)
@@ -180,4 +180,4 @@ def _before_autograd(operator):
     return kernel
 
 
-library = _register()  # the operators are there for as long as it is
+library = _register()  # the operators exist as long as it does

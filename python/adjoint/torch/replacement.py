@@ -19,11 +19,12 @@ _OURS = {ours: theirs for theirs, ours in {**_TRANSPOSED, **_CONV}.items()}
 
 @dataclasses.dataclass
 class Report:
-    """What replace(), fuse() or restore() did to each module of a model, by the module's name in it.
+    """The effect of replace(), fuse() or restore() on each module of a model, by the module's name in it.
 
-    replaced: the module's class now, of fuse() what is computed together. left: why it, or of fuse() a part of it, stays
-    as it was; and what was asked for by `subclasses` where no module is of it. trials: with only_where_faster, what was measured, in milliseconds, since each layer's first call; a layer
-    that PyTorch computes sooner is PyTorch's again from then on.
+    replaced: the module's class now; for fuse(), the layers computed together. left: the reason why a module, or for
+    fuse() a part of it, is unchanged; and classes named in `subclasses` that no module is of. trials: with
+    only_where_faster, the measurements, in milliseconds, of each layer's first call; a layer that PyTorch computes
+    faster is PyTorch's again from then on.
     """
 
     replaced: Dict[str, str] = dataclasses.field(default_factory=dict)
@@ -47,18 +48,19 @@ def replace(
 ) -> Report:
     """Makes the Conv1d, Conv2d, ConvTranspose1d and ConvTranspose2d of `model` Adjoint's, in place; returns a Report.
 
-    Parameters, buffers, hooks, parametrisations, sharing and the modules' identity stay, for only the modules' class
-    changes; optimisers and state_dicts notice nothing. A lazy module is replaced once its first call is over. Filters in
-    torch.channels_last are laid channel by channel, as the kernels read them, now and by to() later.
+    Parameters, buffers, hooks, parametrisations, sharing and the modules' identity are kept, because only the modules'
+    class changes; optimisers and state_dicts are not affected. A lazy module is replaced after its first call. Filters
+    in torch.channels_last are laid out channel by channel, as the kernels read them, now and by to() later.
 
-    transposed, conv: which kinds. subclasses: classes that derive from these four, or names of such, one or several,
-    which are replaced too; what they override stays, and super().forward() and self._conv_forward() become Adjoint's.
-    Others are left, for they may compute something else. The report names those that no module is of.
+    transposed, conv: the kinds to replace. subclasses: classes that derive from these four, or names of such, one or
+    several, which are replaced too; their overrides are kept, and super().forward() and self._conv_forward() become
+    Adjoint's. Other subclasses are left, as they may compute something else. The report names classes that no module is
+    of.
 
     only_where_faster: each replaced module's first call for some shapes is timed both ways, with the gradients if it
-    records, and the module becomes PyTorch's again where that is quicker. A way that fails has lost, and adjoint is
-    kept where both do. What is timed is the convolution, not what a subclass's forward() does around it, with the
-    precisions that are set for both: torch.backends.cudnn.allow_tf32 for PyTorch, set_precision() for Adjoint.
+    records, and the module becomes PyTorch's again if that is faster. A way that fails has lost; if both fail, adjoint
+    is kept. The convolution is timed, not the code around it in a subclass's forward(), with the current precisions of
+    both: torch.backends.cudnn.allow_tf32 for PyTorch, set_precision() for Adjoint.
     """
     report = Report()
     subclasses = (subclasses,) if isinstance(subclasses, (type, str)) else tuple(subclasses)
@@ -83,12 +85,12 @@ def replace(
 
 
 def fuse(model: nn.Module) -> Report:
-    """Computes the convolutions in Sequentials of `model` as one operator with what stands behind; returns a Report.
+    """Computes the convolutions in Sequentials of `model` as one operator with the layers after them; returns a Report.
 
-    The convolutions are Adjoint's: replace() comes first. Behind one may stand a BatchNorm, which becomes part of its
-    filter and bias while it evaluates, and then a ReLU, LeakyReLU, Tanh, Sigmoid or SiLU. Gradients are there to any
-    order. Sequentials' class changes, in place, and nothing else; classes that derive from Sequential are fused where
-    they inherit its forward(). fusion.FusedSequential says when parts run apart.
+    The convolutions must be Adjoint's, so call replace() first. After one there may be a BatchNorm, which becomes part
+    of its filter and bias in eval mode, and then a ReLU, LeakyReLU, Tanh, Sigmoid or SiLU. Gradients of any order are
+    available. Only the class of Sequentials changes, in place; classes that derive from Sequential are fused if they
+    inherit its forward(). fusion.FusedSequential says when parts run separately.
     """
     report = Report()
     for name, module in model.named_modules():
@@ -107,7 +109,7 @@ def fuse(model: nn.Module) -> Report:
 
 
 def _pairs(sequential):
-    """What may be computed together, in words, and why other convolutions stay alone."""
+    """The layers that may be computed together, in words, and why other convolutions stay alone."""
     pairs, reason = [], None
     layers = list(sequential._modules.items())
     for at, (name, layer) in enumerate(layers[:-1]):
@@ -127,7 +129,7 @@ def _pairs(sequential):
 
 
 def restore(model: nn.Module) -> Report:
-    """Makes every module of `model` that is Adjoint's PyTorch's again, in place; returns a Report."""
+    """Turns every module of `model` that is Adjoint's back into PyTorch's, in place; returns a Report."""
     report = Report()
     for name, module in model.named_modules():
         if isinstance(module, FusedSequential):
@@ -142,7 +144,7 @@ def restore(model: nn.Module) -> Report:
 
 
 def _replace(module, kinds, subclasses):
-    """Returns why the module stays as it is, or None."""
+    """Returns the reason why the module is unchanged, or None."""
     if issubclass(_kind(module), modules.Held):
         return "it is Adjoint's"
     if has_own_forward(module):
@@ -164,7 +166,7 @@ def _replace(module, kinds, subclasses):
     else:
         return f"it is a {kind.__name__}, a subclass that was not asked for"
     if kind is not own_class(module):
-        module.cls_to_become = ours  # its first call ends so
+        module.cls_to_become = ours  # its first call ends with this class
     else:
         _become(module, ours)
     return None
@@ -187,13 +189,13 @@ def _restore(module):
 
 
 def _kind(module):
-    """The module's class, and of a lazy one the class that it becomes, where it names one."""
+    """The module's class; for a lazy one the class that it becomes, if it names one."""
     becomes = getattr(module, "cls_to_become", None) if is_uninitialised(module) else None
     return own_class(module) if becomes is None else becomes
 
 
 def _names(kind):
-    """By which replace() may be asked for a subclass; one that is replaced is known by its own."""
+    """Names by which a subclass can be passed to replace(); one that is replaced is known by its own."""
     kind = vars(kind).get("_mixed_from", kind)
     return kind, kind.__name__, f"{kind.__module__}.{kind.__qualname__}"
 
@@ -225,10 +227,10 @@ def _mixed(kind, ours):
 
 
 def _reduce(module, protocol):
-    # The class has no name by which pickle would find it.
+    # pickle cannot find the class by its name.
     state = module.__getstate__() if hasattr(module, "__getstate__") else None  # a parametrised module's raises
     kind, ours = type(module).__bases__
-    # Nor has what a lazy module was told to become.
+    # Nor can it find the class that a lazy module is to become.
     state = {key: value for key, value in (state or module.__dict__).items() if key != "cls_to_become"}
     return _unreduce, (kind, ours), state
 

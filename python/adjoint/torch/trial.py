@@ -1,4 +1,4 @@
-"""only_where_faster: a replaced module's calls timed beside PyTorch's, once for the first shapes it is given."""
+"""only_where_faster: a replaced module's calls timed against PyTorch's, once for the first shapes it is given."""
 
 import contextlib
 import dataclasses
@@ -15,14 +15,14 @@ from adjoint.torch import operators
 from adjoint.torch.functional import is_compiling
 
 _LOG = logging.getLogger("adjoint")
-_ROUNDS = 5  # of which the median counts, after one that counts nothing
+_ROUNDS = 5  # rounds; their median counts, after a first one that does not
 _LEAST_SECONDS = 2e-3  # of a round
 
 
 @dataclasses.dataclass
 class Trial:
-    """Milliseconds a call, forward and where it records backward, for an input of `shape`. A way that fails, such as in a
-    dtype that PyTorch does not compute in or for want of memory, has none to be compared: inf. failure: what it said."""
+    """Milliseconds a call, forward and, if it records, backward, for an input of `shape`. A way that fails, for example
+    in a dtype that PyTorch does not support or for lack of memory, has inf. failure: its message."""
 
     shape: tuple
     records: bool
@@ -67,7 +67,7 @@ def begin(module, name, trials, restore):
 
 
 def end(module):
-    """Takes back begin()."""
+    """Undoes begin()."""
     handle = module.__dict__.pop("_adjoint_trial", None)
     if handle is not None:
         handle.remove()
@@ -92,10 +92,10 @@ def _measure(module, input, output_size=None):
     def noted(name):
         try:
             yield
-        except Exception as error:  # the call whose module this is has succeeded, and is not to fail for it
+        except Exception as error:  # the call whose module this is has succeeded, and must not fail for it
             failures.append(f"{name}: {str(error).strip()}".partition("\n")[0])
 
-    # The caller's hooks, such as a checkpoint's, are not to see what is saved here: the last ones stand for all.
+    # The caller's hooks, such as a checkpoint's, must not see the tensors saved here, so the last hooks set here win.
     with saved_tensors_hooks(lambda tensor: tensor, lambda tensor: tensor) if records else contextlib.nullcontext():
         with noted("operands"):
             operands += _operands(module, input, records)
@@ -112,8 +112,8 @@ def _measure(module, input, output_size=None):
 
 
 def _operands(module, input, records):
-    """Input, weight, and bias or None, as the module's call has them; of the parameters the shapes alone, for to compute
-    those may change the module, as spectral_norm does."""
+    """Input, weight, and bias or None, as in the module's call; of the parameters only the shapes, because computing
+    them may change the module, as spectral_norm does."""
     shape = (module.in_channels, module.out_channels // module.groups, *module.kernel_size)
     if not module.transposed:
         shape = (module.out_channels, module.in_channels // module.groups, *module.kernel_size)
@@ -121,7 +121,7 @@ def _operands(module, input, records):
     trains = records and any(p.requires_grad for p in module.parameters())
 
     def ramp(shape):
-        values = torch.linspace(-1, 1, math.prod(shape), device=input.device)  # which may know no other dtype
+        values = torch.linspace(-1, 1, math.prod(shape), device=input.device)  # which may support no other dtype
         return values.reshape(shape).to(dtype).requires_grad_(trains)
 
     x = input.detach().clone().requires_grad_(records and input.requires_grad)
@@ -139,7 +139,7 @@ class _Timer:
         self.count = 1 + int(_LEAST_SECONDS / max(self._seconds(1), 1e-7))
 
     def milliseconds(self):
-        """A call's, in a round of them."""
+        """A call's milliseconds, in a round of calls."""
         return 1e3 * self._seconds(self.count) / self.count
 
     def _seconds(self, count):

@@ -1,5 +1,5 @@
 // DCGAN (Radford, Metz, Chintala: "Unsupervised representation learning with deep convolutional generative adversarial
-// networks", 2016): strided and transposed convolutions with BatchNorm, and none in the outer layers.
+// networks", 2016): strided and transposed convolutions with BatchNorm, except in the outer layers.
 #pragma once
 
 #include <adjoint/adjoint.h>

@@ -1,5 +1,6 @@
 // U-Net (Ronneberger, Fischer, Brox: "U-Net: convolutional networks for biomedical image segmentation", 2015), padded
-// and with BatchNorm, as most write it since, and of any size of image: what pooling cut off, output_size gives back.
+// and with BatchNorm, as is usual today, and for images of any size: output_size restores the rows and columns that
+// pooling cut off.
 #pragma once
 
 #include <adjoint/adjoint.h>

@@ -1,4 +1,4 @@
-// How far float32's sums are from exact ones where tensor cores make them: terms of one sign, whose truncation adds up.
+// The errors of float32's sums where tensor cores compute them: terms of one sign, whose truncation adds up.
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/ops/elementwise/elementwise.h>
@@ -35,8 +35,8 @@ Errors errors(const Tensor& result, const Tensor& exact) {
   return {total / count, std::sqrt(squares / count)};
 }
 
-/// What tensor cores sum, rounding towards zero, is in the mean a unit too small, or more, unless the last sum is
-/// rounded away from zero. Ordinary cores add one term after the other: without a bias, but to long sums.
+/// Sums on tensor cores, which round towards zero, are on average a unit too small, or more, unless the last sum is
+/// rounded away from zero. Ordinary cores add one term after the other, which has no bias except in long sums.
 Errors most_errors(const std::string& kernel) {
   const auto begins_with = [&](const char* name) { return kernel.starts_with(name); };
   constexpr double kRms = 3, kRmsOfLongSums = 10;

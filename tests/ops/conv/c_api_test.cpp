@@ -1,4 +1,4 @@
-// The C interface: what it computes, and that every input has a status and a message.
+// The C interface: its results, and that every input has a status and a message.
 
 #include <adjoint/core/cpu_backend.h>
 #include <adjoint/core/device.h>
@@ -47,7 +47,7 @@ TEST(ConvCApi, ComputesTheTrio) {
   EXPECT_EQ(weight, (std::vector<float>{760, 1129}));
 }
 
-// What is written to a frozen filter is not seen, for it is packed in the first call of its shapes alone.
+// Writes to a frozen filter are not seen, because it is packed only in the first call of its shapes.
 TEST(ConvCApi, FrozenFiltersArePackedOnce) {
   const CpuBackendGuard loops(CpuBackend::kVector);  // Eigen packs nothing
   const std::vector<float> image{1, 2, 3, 4}, expected{12, 23, 34};
@@ -207,14 +207,14 @@ TEST(ConvCApi, AnEmptyBatchHasNoResultAndAGradientOfZero) {
   EXPECT_EQ(adjoint_conv(&kHere, &geometry, nullptr, filter.data(), nullptr, nullptr), 0) << adjoint_last_error();
   EXPECT_EQ(adjoint_conv_weight(&kHere, &geometry, nullptr, nullptr, weight.data()), 0) << adjoint_last_error();
   EXPECT_EQ(weight, (std::vector<float>{0, 0}));
-  // A sample of 2^61 elements, of which there are none.
+  // A sample of 2^61 elements, in a batch of none.
   geometry.image[0] = geometry.feature[0] = std::int64_t{1} << 58;
   weight = {7, 7};
   EXPECT_EQ(adjoint_conv_weight(&kHere, &geometry, nullptr, nullptr, weight.data()), 0) << adjoint_last_error();
   EXPECT_EQ(weight, (std::vector<float>{0, 0}));
 }
 
-// No data: what would be read or written is an error as well, and nothing else may happen.
+// No data: reading or writing would be an error as well, and nothing else may happen.
 TEST(ConvCApi, EveryGeometryHasAStatusAndAMessage) {
   std::mt19937_64 random(25);
   const std::vector<std::int64_t> extremes{0, -1, INT64_MIN, INT64_MAX, 1LL << 40, 1LL << 59, 1LL << 61, -(1LL << 62)};

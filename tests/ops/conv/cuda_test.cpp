@@ -14,7 +14,7 @@
 namespace adjoint::testing {
 namespace {
 
-// Integers are exact in float64, and one rounding makes them what every other dtype must give.
+// Integers are exact in float64; rounded once, they are the results that every other dtype must give.
 void expect_cpus_integers(const ConvCase& c) {
   const ConvProblem p = integer_problem(geometry(c));
   const TrioValues cpu = values_of(run_trio(p, {.dtype = kFloat64}));
@@ -61,7 +61,7 @@ TEST_P(ConvCuda, RealsAgreeAndRepeatTheirBits) { for_each_case(expect_near_and_r
 
 INSTANTIATE_TEST_SUITE_P(Shards, ConvCuda, ::testing::Range(std::size_t{0}, kShards));
 
-// Whose taps become channels where there is no bias.
+// Its taps become channels if there is no bias.
 TEST(ConvCudaOpeningLayer, EqualsTheCpus) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
   const ConvProblem p = integer_problem(geometry(

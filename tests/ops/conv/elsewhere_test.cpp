@@ -50,7 +50,7 @@ TEST_F(ConvElsewhere, Pytorch136722DividedByZeroStride) {
       "pass 1 or more");
 }
 
-// Valid, and 464 GB: right where it fits. Here a million times the batch, which fits nowhere.
+// Valid, and 464 GB: correct if it fits. Here with a million times the batch, which fits nowhere.
 TEST_F(ConvElsewhere, Pytorch148275StrideBeyond32Bits) {
   const ConvTranspose1dParams params{.stride = 2147483648, .padding = 1};
   refuses<OutOfMemoryError>(
@@ -116,7 +116,7 @@ TEST_F(ConvElsewhere, Tensorflow57958AbortedOnAnOutputSizeOutOfRange) {
       "other sizes need another stride, padding or kernel");
 }
 
-// Valid, and 26 GB: right where it fits. Here its extents without a sample, and a batch that fits nowhere.
+// Valid, and 26 GB: correct if it fits. Here its extents without a sample, and a batch that fits nowhere.
 TEST_F(ConvElsewhere, Paddle70837WrappedAnExtentBeyond32Bits) {
   const ConvTranspose2dParams params{.stride = {46889, 4}, .padding = {0, 1}};
   EXPECT_EQ(conv_transpose2d(Tensor::empty({0, 1, 46889, 2}), Tensor::ones({1, 1, 1, 1}), {}, params).shape(),

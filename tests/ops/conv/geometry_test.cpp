@@ -59,7 +59,7 @@ static_assert(planes_as_rows(opening_layer()) == opening_layer());
 
 using Meetings = std::set<std::pair<std::int64_t, std::int64_t>>;
 
-// (o, k) that touch image position i, o unbounded: what the definition says, within the kernel.
+// (o, k) that touch image position i, o unbounded: by the definition, within the kernel.
 Meetings by_definition(std::int64_t i, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
                        std::int64_t dilation) {
   Meetings result;

@@ -95,7 +95,7 @@ TEST_P(ConvGraphCuda, ReplaysForwardAndBackward) {
     step.run();  // loads the kernels' code, which a capture must not
     synchronize(kCUDA);
     Graph graph(Stream::create(), [&] { step.run(); });
-    step.x.mul_(0.5);  // what the graph reads is what is there when it is replayed
+    step.x.mul_(0.5);  // a graph reads the values at the time of its replay
     step.run();
     std::vector<Tensor> expected;
     for (Tensor* result : step.results()) {

@@ -67,7 +67,7 @@ std::int64_t image_channel(const ConvGeometry& g, const Place& filter) {
 
 enum class Operand { kFirst, kSecond, kBias };
 
-/// Whether element `to` of the result may lose its value to element `from` of the operand, oracle or not.
+/// Whether element `from` of the operand may replace the value of element `to` of the result, oracle or not.
 bool may_reach(cuda::ConvRole role, const ConvGeometry& g, Operand operand, std::int64_t from, std::int64_t to) {
   if (operand == Operand::kBias) return false;
   const bool first = operand == Operand::kFirst;

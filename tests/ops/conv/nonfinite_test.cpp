@@ -16,7 +16,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 constexpr std::int64_t kSmall = 20'000;  // multiply-adds; larger problems are poisoned in fewer places
 
-/// What computes all three operators.
+/// A function that computes all three operators.
 using RunTrio = TrioTensors (*)(const ConvProblem& problem, DType dtype);
 
 void expect_trio(const char* where, const ConvProblem& p, RunTrio run) {

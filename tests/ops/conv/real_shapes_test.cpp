@@ -1,5 +1,5 @@
 // Shapes of real networks, from real_network_shapes.json in the folder that ADJOINT_CASES_DIR names, with a batch of 2.
-// The file is not part of this repository; these tests skip where it is absent.
+// The file is not part of this repository; these tests are skipped if it is absent.
 
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_oracle.h>
@@ -44,7 +44,7 @@ ConvCase parse(const Json& p) {
           .dilation = extents(torch["dilation"], 1)};
 }
 
-/// Nothing where the folder is not named or lacks the file.
+/// Nothing if the folder is not named or lacks the file.
 std::optional<std::vector<ConvCase>> load_shapes() {
   const char* folder = std::getenv("ADJOINT_CASES_DIR");
   if (folder == nullptr) return std::nullopt;

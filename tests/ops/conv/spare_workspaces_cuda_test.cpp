@@ -1,5 +1,5 @@
-// Workspaces that a thread keeps for its next kernels on the default stream (core/cuda/spare_workspaces.h): what runs
-// on them is right, from several threads, between shapes and streams.
+// Workspaces that a thread keeps for its next kernels on the default stream (core/cuda/spare_workspaces.h): kernels
+// that use them are correct, from several threads, between shapes and streams.
 
 #include <adjoint/core/memory.h>
 #include <adjoint/core/stream.h>

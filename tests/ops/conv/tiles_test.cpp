@@ -1,5 +1,5 @@
-// The cases that tests run on a GPU reach every tile that is compiled: one that no case reached would be untested.
-// Where planning has changed, add a case.
+// The cases that tests run on a GPU reach every compiled tile, because a tile that no case reached would be untested.
+// If planning has changed, add a case.
 #include <adjoint/ops/conv/correlation/plan.h>
 #include <adjoint/ops/conv/weight/plan.h>
 #include <adjoint/tests/support/conv_layers.h>

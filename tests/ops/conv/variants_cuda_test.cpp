@@ -1,5 +1,5 @@
 // Every compiled variant of every CUDA kernel of the trio, in each arithmetic: exact on integers. Small enough for
-// compute-sanitizer, a case a test so that slow tools can share the cases out.
+// compute-sanitizer, one case a test so that slow tools can share the cases.
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/ops/conv/weight/cuda/weight.h>
@@ -21,8 +21,8 @@ namespace {
 
 bool any(const cuda::ConvKernel&) { return true; }
 
-/// Whether sums are cut into more parts the more multiprocessors there are, whose kernels and tiles one alone leaves
-/// out.
+/// Whether sums are cut into more parts the more multiprocessors there are, so that a single one leaves out their
+/// kernels and tiles.
 bool splits_sums(const cuda::ConvKernel& kernel) {
   const std::string_view name = kernel.name;
   return name.ends_with("conv_weight") || name.starts_with("few_results");
@@ -60,7 +60,7 @@ TEST_P(ConvVariantsCuda, AreExactInSplits) {
   check_every_kernel(mode, c, {}, splits_sums);
 }
 
-/// Of small filters whose sums are long: what is planned for one multiprocessor alone does not cut them.
+/// Small filters whose sums are long: a plan for a single multiprocessor does not cut them.
 class SlicedVariantsCuda : public ConvVariantsCuda {};
 
 TEST_P(SlicedVariantsCuda, AreExactOnAllMultiprocessors) {

@@ -1,5 +1,5 @@
-// How much of a GPU's memory the trio takes beside operands and results: none on the CPU, bounded by the filter's size
-// and a constant on a GPU.
+// The trio's use of a GPU's memory besides operands and results: none on the CPU, bounded by the filter's size and a
+// constant on a GPU.
 
 #include <adjoint/core/precision.h>
 #include <adjoint/core/tensor.h>

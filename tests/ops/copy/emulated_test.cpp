@@ -12,12 +12,12 @@
 namespace adjoint::testing {
 namespace {
 
-/// `offset` elements from where a multiple of 16 bytes begins.
+/// A tensor `offset` elements behind a multiple of 16 bytes.
 Tensor at(const Shape& shape, DType dtype, std::int64_t offset) {
   return Tensor::zeros({shape.numel() + offset}, {.dtype = dtype}).narrow(0, offset, shape.numel()).reshape(shape);
 }
 
-/// Copies `from` to `to`, and says whether it was interleaved.
+/// Copies `from` to `to`, and returns whether it was interleaved.
 bool copied(const Tensor& from, Tensor& to) {
   const StridedPlan<2> plan = make_strided_plan<2>(to.shape(), {to.strides(), from.strides()});
   return visit_bits(to.dtype(), [&]<class Bits>() {

@@ -1,4 +1,4 @@
-// Random calls of what rearranges, picks and samples elements: no crash, and every error names what was called.
+// Random calls that rearrange, pick and sample elements: no crash, and every error names the function called.
 #include <adjoint/core/factories.h>
 #include <adjoint/ops/fold/fold.h>
 #include <adjoint/ops/grid/grid.h>

@@ -1,5 +1,5 @@
-// Long inner axes: exact where every partial sum is, and within matmul.h's bound elsewhere, in every layout, for every
-// kernel, batch and dtype; a Linear's weight gradient over many rows.
+// Long inner axes: exact if every partial sum is, otherwise within matmul.h's bound, in every layout, for every kernel,
+// batch and dtype; a Linear's weight gradient over many rows.
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/nn/linear.h>
@@ -44,7 +44,7 @@ TEST(MatmulLongSums, KeepTheStatedBound) {
   struct Extents {
     std::int64_t batch, rows, inner, columns;
   };
-  // One result, vectors, small and batched matrices, and those that are packed.
+  // One result, vectors, small and batched matrices, and packed ones.
   for (const auto& [batch, rows, inner, columns] :
        {Extents{1, 1, 300003, 1}, Extents{1, 1, 200000, 5}, Extents{1, 3, 200000, 1}, Extents{1, 17, 70001, 19},
         Extents{3, 2, 140000, 3}, Extents{1, 64, 65600, 65}}) {

@@ -1,5 +1,5 @@
-// The kernels of normalisation on the emulator, with what chooses among them: values and gradients beside the formula's
-// in float64.
+// The kernels of normalisation on the emulator, and the choice among them: values and gradients compared with the
+// formula's in float64.
 #include <cuda_runtime.h>
 #include <adjoint/ops/norm/cuda/gradients.cu>
 #include <adjoint/ops/norm/cuda/normalize.cu>
@@ -183,7 +183,7 @@ TEST(NormEmulated, Groups) {
   }
 }
 
-// A row is all of its channel, as where weights are normalised: one kernel gives all gradients.
+// A row is all of its channel, as when weights are normalised: one kernel computes all gradients.
 TEST(NormEmulated, RowsThatAreChannels) {
   for (const DType dtype : {kFloat32, kBFloat16, kFloat64}) {
     std::uint64_t seed = 150;

@@ -1,4 +1,4 @@
-// Normalisation of sizes that the registry's examples do not have, its accuracy, and what it keeps.
+// Normalisation with sizes that the registry's examples do not have, its accuracy, and the data it keeps.
 #include <adjoint/core/autocast.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/tape.h>
@@ -98,7 +98,7 @@ TEST(Norm, OfManySizes) {
   }
 }
 
-// A mean of one float32 would lose what numbers near it have in common with it.
+// A mean in one float32 would lose the low bits of numbers near it.
 TEST(Norm, LosesNothingFarFromZero) {
   const Tensor x = Tensor::from_vector<double>({1000000, 1000001, 1000002, 1000003, 1000005, 1000008}, {1, 6});
   expect_close("float32", layer_norm(x, {6}), layer_norm(x.to(kFloat64), {6}).to(kFloat32), 1e-6);

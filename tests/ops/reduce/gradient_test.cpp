@@ -1,4 +1,4 @@
-// Gradients of mean and max where 16 bits do not hold a count, and where a maximum is NaN or infinite.
+// Gradients of mean and max if 16 bits cannot hold a count, and if a maximum is NaN or infinite.
 #include <adjoint/adjoint.h>
 #include <adjoint/tests/support/values.h>
 

@@ -26,7 +26,7 @@ TEST(ReduceStages, MergeNeighboursAndReduceInnermostFirst) {
   EXPECT_EQ(stages[0].inner, 6);
   EXPECT_TRUE(stages[0].last);
 
-  const auto two = all_stages({8, 3, 5, 7}, 0b1101, 1000);  // what a convolution's bias gradient is
+  const auto two = all_stages({8, 3, 5, 7}, 0b1101, 1000);  // the form of a convolution's bias gradient
   ASSERT_EQ(two.size(), 2U);
   EXPECT_EQ(two[0].outer, 24);
   EXPECT_EQ(two[0].extent, 35);

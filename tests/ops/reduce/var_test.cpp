@@ -1,5 +1,5 @@
-// var: exact values where a mean or a square does not fit the dtype, every set of axes against two passes in long
-// double, what is not finite, gradients of any order.
+// var: exact values if a mean or a square does not fit the dtype, every set of axes against two passes in long double,
+// non-finite values, gradients of any order.
 #include <adjoint/adjoint.h>
 #include <adjoint/tests/support/values.h>
 

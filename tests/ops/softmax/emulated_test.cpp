@@ -1,4 +1,4 @@
-// The kernels of softmax on the emulator, with what chooses among them: beside the formula's values in float64.
+// The kernels of softmax on the emulator, and the choice among them: compared with the formula's values in float64.
 #include <cuda_runtime.h>
 #include <adjoint/ops/softmax/cuda.cu>
 

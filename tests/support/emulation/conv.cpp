@@ -1,4 +1,4 @@
-// What launches of convolution's kernels call, on the emulator, as in core.cpp.
+// The functions that launches of convolution's kernels call, on the emulator, as in core.cpp.
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/tests/support/emulation/tensor_map.h>
 #include <cuda_runtime.h>

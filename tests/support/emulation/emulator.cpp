@@ -58,7 +58,7 @@ class Context {
  public:
   void begin(char* stack, std::size_t bytes, void (*function)()) {
     void** const end = reinterpret_cast<void**>(reinterpret_cast<std::uintptr_t>(stack + bytes) & ~std::uintptr_t{15});
-    void** const top = end - 8;  // six registers, where to go on, and where that would return to
+    void** const top = end - 8;  // six registers, the address to resume at, and its return address
     std::fill(top, end, nullptr);
     top[6] = reinterpret_cast<void*>(function);
     stack_ = top;
@@ -170,7 +170,7 @@ void fiber_main() {
 
 void start(Fiber& fiber) {
 #ifdef ADJOINT_ASAN
-  if (!fiber.done) __asan_unpoison_memory_region(fiber.stack.get(), kStackBytes);  // what an unfinished thread left
+  if (!fiber.done) __asan_unpoison_memory_region(fiber.stack.get(), kStackBytes);  // left by an unfinished thread
 #endif
   fiber.done = false;
   fiber.ready = nullptr;

@@ -46,13 +46,13 @@ void run(const Launch& launch, const std::function<void()>& kernel);
 /// One matrix instruction of a lane, not yet done.
 struct Product {
   float* sums;
-  std::uint32_t a[4];      // where a_shared is not set
+  std::uint32_t a[4];      // if a_shared is not set
   std::uint64_t a_shared;  // the descriptor, or 0
   std::uint64_t b;         // the descriptor
   int columns;
   int operand;  // 0: tf32, 1: bfloat16, 2: float16
   bool accumulate;
-  bool a_transposed = false, b_transposed = false;  // whether a descriptor's operand is contiguous along M or N
+  bool a_transposed = false, b_transposed = false;  // a descriptor's operand is contiguous along M or N
 };
 
 /// A copy to shared memory, not yet done; zeros after the first `valid` bytes.
@@ -62,7 +62,7 @@ struct Copy {
   std::size_t bytes, valid;
 };
 
-/// What one thread of a kernel knows of itself.
+/// A kernel thread's knowledge of itself.
 struct Thread {
   Dim3 index, block_index;
   unsigned rank = 0;  // of its block in the cluster
@@ -70,7 +70,7 @@ struct Thread {
   std::vector<std::vector<Copy>> copy_groups;
   std::vector<Product> open_products;
   std::vector<std::vector<Product>> product_groups;
-  // Copies from shared memory that are not done, of what is not committed and of each group.
+  // Unfinished copies from shared memory: those that are not committed, and those of each group.
   std::shared_ptr<int> open_stores = std::make_shared<int>(0);
   std::vector<std::shared_ptr<int>> store_groups;
 };
@@ -87,7 +87,7 @@ void later(std::function<void()> work);
 void block_barrier(int index, int count);
 /// Waits for all threads of the cluster.
 void cluster_barrier();
-/// Waits for the warp, each lane with a value of its own; then lane 0's `work(values)` runs once, where there is any.
+/// Waits for the warp, each lane with its own value; then lane 0's `work(values)` runs once, if it is set.
 void warp_collective(void* value, const std::function<void(void* const*)>& work);
 
 /// Shared memory: 32-bit addresses count from the first byte of the block's dynamic shared memory.
@@ -99,7 +99,7 @@ void perform(const Copy& copy);
 /// A warp's share of one wgmma: 16 rows. `lanes` are the 32 lanes' products; `warp`: of its warpgroup.
 void multiply_warp(const Product* const* lanes, unsigned rank, int warp);
 
-/// What an mbarrier's eight bytes hold.
+/// The content of an mbarrier's eight bytes.
 struct MBarrier {
   std::uint16_t expected, pending;
   std::int32_t bytes_and_phase;  // outstanding bytes * 2 + phase

@@ -20,7 +20,7 @@ constexpr std::uint64_t kSeeds = 20;
 
 std::uint32_t& word(int index) { return reinterpret_cast<std::uint32_t*>(ptx::dynamic_smem())[index]; }
 
-/// What a run throws; nothing where it ends well.
+/// The message that a run throws; empty if it ends well.
 std::string failure(const Launch& launch, const std::function<void()>& kernel) {
   try {
     run(launch, kernel);

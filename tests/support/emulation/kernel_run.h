@@ -1,4 +1,4 @@
-// What the tests of emulated kernels share: the arithmetics, operands in them, and geometries.
+// Shared by the tests of emulated kernels: the arithmetics, operands in them, and geometries.
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
@@ -53,7 +53,7 @@ class Operand {
   }
   T* data() { return elements_.data() + begin_; }
 
-  /// Whether what lies before and after the values is as it was.
+  /// Whether the memory before and after the values is unchanged.
   bool surroundings_are_kept() const {
     for (std::size_t i = 0; i < elements_.size(); ++i) {
       const bool around_values = i < begin_ || i >= begin_ + size_;
@@ -118,13 +118,13 @@ inline void emulate_launches(std::uint64_t seed, int multiprocessors = 0) {
   cuda::emulated_multiprocessors = multiprocessors == 0 ? static_cast<int>(1 + seed % 3) : multiprocessors;
 }
 
-/// What nobody has written.
+/// The value of unwritten elements.
 inline std::vector<double> nothing(std::int64_t count) {
   return std::vector<double>(static_cast<std::size_t>(count), std::numeric_limits<double>::quiet_NaN());
 }
 
-/// A call of conv or conv_transpose on operands at addresses that the seed decides, aligned ones among them, and what
-/// it is to give. Of activations `linear` is kept where there is one.
+/// A call of conv or conv_transpose on operands at addresses that follow from the seed, aligned ones among them, and
+/// its expected results. With an activation, `linear` is kept.
 template <class T>
 class EmulatedCall {
  public:

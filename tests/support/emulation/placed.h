@@ -9,7 +9,7 @@
 
 namespace adjoint::testing {
 
-/// `values` in the dtype, `offset` elements from where a multiple of 16 bytes begins.
+/// `values` in the dtype, `offset` elements behind a multiple of 16 bytes.
 inline Tensor placed(const std::vector<double>& values, const Shape& shape, DType dtype, std::int64_t offset) {
   Tensor place = Tensor::zeros({shape.numel() + offset}, {.dtype = dtype}).narrow(0, offset, shape.numel());
   place.copy_(Tensor::from_vector(values, {shape.numel()}, {.dtype = kFloat64}));

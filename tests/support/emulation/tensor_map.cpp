@@ -11,7 +11,7 @@
 namespace adjoint::emulation {
 namespace {
 
-/// What the driver would refuse.
+/// Throws for layouts that the driver would refuse.
 void check(const cuda::TensorMapLayout& layout) {
   const std::int64_t size = element_size(layout.dtype);
   bool valid = reinterpret_cast<std::uintptr_t>(layout.data) % 16 == 0 && layout.box[0] * size % 16 == 0;
@@ -83,7 +83,7 @@ int for_box(const cuda::TensorMapLayout& layout, const std::vector<int>& first, 
   return static_cast<int>(elements * static_cast<std::int64_t>(size));
 }
 
-/// Where a box's byte lies in shared memory, the box beginning at `address`.
+/// The place in shared memory of a box's byte, for a box that begins at `address`.
 std::uint32_t swizzled(const cuda::TensorMapLayout& layout, std::uint32_t address) {
   if (!layout.swizzled) return address;
   const auto chunks = static_cast<std::uint32_t>(line_bytes(layout) / 16);
@@ -109,7 +109,7 @@ int load_box(unsigned char* shared, std::uint32_t to, const cuda::TensorMapLayou
 void store_box(const unsigned char* shared, std::uint32_t from, const cuda::TensorMapLayout& layout,
                const std::vector<int>& first) {
   const auto size = static_cast<std::size_t>(element_size(layout.dtype));
-  // Of a row's last 16 bytes the copy engine writes also what lies outside.
+  // The copy engine also writes the part of a row's last 16 bytes that lies outside.
   if (layout.extents[0] * static_cast<std::int64_t>(size) % 16 != 0) {
     throw std::runtime_error("emulated cp.async.bulk.tensor: stores want rows of a multiple of 16 bytes");
   }

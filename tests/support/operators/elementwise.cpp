@@ -1,4 +1,4 @@
-// Elementwise functions: the rows of elementwise_cases.cpp, and what that table has no form for.
+// Elementwise functions: the rows of elementwise_cases.cpp, and functions that the table has no form for.
 #include <adjoint/ops/elementwise/elementwise.h>
 
 #include <adjoint/tests/support/operator_cases.h>

@@ -1,4 +1,4 @@
-// What puts elements beside each other.
+// Operators that put elements beside each other.
 #include <adjoint/ops/join/join.h>
 
 #include <adjoint/ops/resample/resample.h>

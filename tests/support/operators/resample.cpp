@@ -1,4 +1,4 @@
-// Changing resolutions. What antialiasing gives is in resample_test.
+// Changing resolutions. Values with antialiasing are tested in resample_test.
 #include <adjoint/ops/resample/resample.h>
 #include <adjoint/tests/support/operator_cases.h>
 

@@ -1,4 +1,4 @@
-// How what tensor cores have summed is added to totals in ordinary registers, where float32 is split.
+// Adds the sums of tensor cores to totals in ordinary registers, for split float32.
 #pragma once
 
 #include <adjoint/core/cuda/ptx.cuh>
@@ -9,8 +9,8 @@ struct AddSum {
   __device__ __forceinline__ float operator()(float total, float sum) const { return total + sum; }
 };
 
-/// The last sum of a total: away from zero. Tensor cores round towards zero, so that totals are one or two unit
-/// roundoffs too small in the mean, of which this gives .7 back. What is exact stays so; zero may be -0, until a bias
+/// Adds the last sum of a total, rounding away from zero. Tensor cores round towards zero, so totals are one or two
+/// unit roundoffs too small in the mean; this recovers .7 of it. Exact results stay exact; zero may be -0, until a bias
 /// is added.
 struct AddLastSum {
   __device__ __forceinline__ float operator()(float total, float sum) const {

@@ -51,15 +51,16 @@ __device__ __forceinline__ T from_float(float v) {
   }
 }
 
-/// float32 as tf32 head + tail, of which tensor cores read the tail's upper 19 bits. Its sign is as likely either, so
-/// what they leave out has no bias. What is not finite goes to the tail alone: infinity times a zero tail would be NaN.
+/// float32 as tf32 head + tail, of which tensor cores read the tail's upper 19 bits. The tail has either sign with
+/// equal probability, so the omitted bits cause no bias. Non-finite values go to the tail alone: infinity times a zero
+/// tail would be NaN.
 __device__ __forceinline__ void split_tf32(float value, std::uint32_t& head, std::uint32_t& tail) {
   constexpr float kRoundsToInfinity = 0x1.ffep127F;
   head = fabsf(value) < kRoundsToInfinity ? ptx::round_to_tf32(value) : 0;
   tail = __float_as_uint(value - __uint_as_float(head));
 }
 
-/// The operand vector of one position's four units, rounded; and of their tails where kSplit.
+/// The operand vector of one position's four units, rounded; with kSplit also that of their tails.
 template <bool kSplit>
 __device__ __forceinline__ void pack_vector(const float (&values)[4], uint4& units, uint4& tails) {
   if constexpr (kSplit) {

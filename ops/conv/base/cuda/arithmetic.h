@@ -1,4 +1,4 @@
-// What the tensor-core kernels compute a problem with.
+// The arithmetic of a problem for the tensor-core kernels.
 #pragma once
 
 #include <adjoint/ops/conv/base/arithmetic.h>
@@ -9,14 +9,14 @@
 
 namespace adjoint::cuda {
 
-/// Of a problem in float32, bfloat16 or float16.
+/// For a problem in float32, bfloat16 or float16.
 inline Arithmetic arithmetic_of(const ConvProblem& problem) { return arithmetic_of(problem.dtype, problem.precision); }
 
-/// Whether each product is three of tf32 parts.
+/// Returns true if each product is three products of tf32 parts.
 inline bool is_split(const ConvProblem& problem) { return is_split(arithmetic_of(problem)); }
 
-/// Elements of `size` bytes that rows of `row` elements from `pointer` on let be read at once: 16 bytes' worth, two, or
-/// one.
+/// The number of elements of `size` bytes that can be read at once from rows of `row` elements from `pointer` on: 16
+/// bytes' worth, two, or one.
 inline std::int32_t row_vector(const void* pointer, std::int64_t row, std::int64_t size) {
   if (rows_aligned(pointer, row * size, 16)) return static_cast<std::int32_t>(16 / size);
   return rows_aligned(pointer, row * size, 2 * size) ? 2 : 1;

@@ -11,7 +11,7 @@
 namespace adjoint::cuda {
 namespace {
 
-/// Also where the driver does not tell, as of the default stream while others capture.
+/// Also true if the driver cannot tell, as for the default stream while others capture.
 bool captures(int device) {
   if (adjoint::detail::StepCapture::current() != nullptr) return true;
   const DeviceGuard guard(device);
@@ -33,7 +33,7 @@ adjoint::detail::FormKey& operator<<(adjoint::detail::FormKey& key, const Machin
 struct FilterSpace::Place {
   adjoint::detail::KeptForms& forms;
   adjoint::detail::FormKey key;
-  std::shared_ptr<const void> storage;  // which a call holds, whoever unfreezes
+  std::shared_ptr<const void> storage;  // kept alive by the call, whoever unfreezes
   std::size_t nbytes;
 };
 

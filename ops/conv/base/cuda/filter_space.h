@@ -1,4 +1,4 @@
-// Memory for a filter in the order in which a kernel reads it.
+// Memory for a filter in a kernel's reading order.
 #pragma once
 
 #include <adjoint/core/cuda/runtime.h>
@@ -11,21 +11,22 @@
 
 namespace adjoint::cuda {
 
-/// For the length of a scope, or, where the call's filter is frozen, kept for later calls on the same stream, whose
-/// order makes the packing come first. While the stream captures, nothing is kept or found: a graph may outlive it.
+/// Memory for the duration of a scope or, if the call's filter is frozen, kept for later calls on the same stream,
+/// whose order puts the packing first. While the stream captures, nothing is kept or found, because a graph may outlive
+/// it.
 class FilterSpace {
  public:
-  /// `order` names what the memory is to hold, beside the problem; `part` tells one plan's of those from another's.
+  /// `order` names the contents, in addition to the problem; `part` distinguishes the parts of one plan.
   FilterSpace(const ConvProblem& problem, const char* order, std::int64_t part, std::size_t nbytes);
   ~FilterSpace();
   FilterSpace(const FilterSpace&) = delete;
   FilterSpace& operator=(const FilterSpace&) = delete;
 
   void* data() const { return data_; }
-  /// Whether the filter is there already. Else the caller enqueues what packs it, then calls fill().
+  /// Returns true if the filter is already there. Otherwise the caller enqueues its packing, then calls fill().
   bool is_filled() const { return filled_; }
   void fill();
-  /// Whether what is there stays, where it is, as long as the filter is frozen.
+  /// Returns true if the contents stay in place as long as the filter is frozen.
   bool is_kept() const { return kept_; }
 
  private:

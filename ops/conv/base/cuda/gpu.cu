@@ -4,7 +4,7 @@
 namespace adjoint::cuda {
 namespace {
 
-/// Compiled for the architectures that all kernels are compiled for.
+/// Compiled for the same architectures as all kernels.
 __global__ void probe_kernel() {}
 
 }  // namespace

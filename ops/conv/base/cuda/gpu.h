@@ -1,4 +1,4 @@
-// What kernels are chosen by of the GPU that a problem runs on.
+// The properties of a problem's GPU by which kernels are chosen.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -9,19 +9,19 @@ namespace adjoint::cuda {
 
 struct Gpu {
   int architecture;        // its compute capability, 10 * major + minor
-  bool runs_wgmma;         // whether it is sm_90 itself, not what comes later, in a build that holds sm_90a code
-  int smem_bytes;          // shared memory of a multiprocessor
-  int smem_bytes_a_block;  // of which a block may have so much
+  bool runs_wgmma;         // true for sm_90 itself, not later architectures, in a build with sm_90a code
+  int smem_bytes;          // shared memory per multiprocessor
+  int smem_bytes_a_block;  // the most of it that a block may have
 
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
-/// The driver is asked once a thread and device.
+/// Queries the driver once per thread and device.
 ADJOINT_API Gpu gpu_of(int device);
 
 inline bool runs_wgmma(int device) { return gpu_of(device).runs_wgmma; }
 
-/// While it lives, this thread takes every device for `gpu`: tests choose kernels, and run none, without a GPU.
+/// While it lives, this thread treats every device as `gpu`: tests choose kernels, without running them, without a GPU.
 class ADJOINT_API PretendGpu {
  public:
   explicit PretendGpu(const Gpu& gpu);
@@ -33,7 +33,7 @@ class ADJOINT_API PretendGpu {
   std::optional<Gpu> before_;
 };
 
-/// Whether `device` runs this build's code for sm_90a.
+/// Returns true if `device` runs this build's code for sm_90a.
 bool has_wgmma_code(int device);
 
 }  // namespace adjoint::cuda

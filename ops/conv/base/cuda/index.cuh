@@ -1,4 +1,4 @@
-// Index arithmetic that the plain kernels share: 32 bits where everything fits, else 64.
+// Index arithmetic that the plain kernels share: 32 bits if everything fits, else 64.
 #pragma once
 
 #include <adjoint/core/divider.h>
@@ -37,7 +37,7 @@ class Splitter<std::int32_t> {
   Divider divider_;
 };
 
-/// Whether all offsets and positions of the problem, and a grid's stride beyond them, fit in 32 bits.
+/// Returns true if all offsets and positions of the problem, and a grid's stride beyond them, fit in 32 bits.
 inline bool fits_32_bits(const ConvGeometry& g) {
   constexpr std::int64_t kLimit = std::int64_t{1} << 30;
   const auto below = [](std::int64_t a, std::int64_t b) { return a < kLimit && b < kLimit && a * b < kLimit; };

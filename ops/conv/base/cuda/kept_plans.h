@@ -1,4 +1,4 @@
-// Plans and choices of kernels, kept: planning takes up to milliseconds, launching microseconds.
+// Keeps plans and choices of kernels: planning takes up to milliseconds, launching microseconds.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/arithmetic.h>
@@ -20,15 +20,15 @@
 
 namespace adjoint::cuda {
 
-/// Of a kernel's plans the process keeps the first kMostKept; of others each thread keeps the last kMostRecent, and the
-/// last kMostCompared of those that were asked for to compare kernels.
+/// The process keeps the first kMostKept plans of a kernel. Of later ones each thread keeps the last kMostRecent, and
+/// the last kMostCompared of those that were requested to compare kernels.
 inline constexpr std::size_t kMostKept = 4096, kMostRecent = 512, kMostCompared = 8;
 
-/// What a plan depends on: role, geometry, arithmetic, GPU, machine, and which plans are passed over, in numbers.
+/// The numbers on which a plan depends: role, geometry, arithmetic, GPU, machine, and the plans that are skipped.
 using PlanKey = std::array<std::int64_t, 28>;
 
 inline PlanKey key_of(const ConvProblem& problem) {
-  // By all their members, so that one that comes later does not compile before it stands here.
+  // Binds all their members, so that adding a member does not compile until it is added here.
   const auto& [rank, batch, image_channels, feature_channels, groups, image, feature, kernel, stride, padding,
                dilation] = problem.geometry;
   const auto& [architecture, has_wgmma, smem_bytes, smem_bytes_a_block] = gpu_of(problem.device);
@@ -63,7 +63,7 @@ inline PlanKey key_of(const ConvProblem& problem) {
           std::bit_cast<std::int64_t>(PlansAbove::clocks())};
 }
 
-/// A polynomial of the key's numbers: products that do not wait for each other.
+/// A polynomial of the key's numbers, with products that do not wait for each other.
 inline std::size_t hash_of(const PlanKey& key) {
   static constexpr auto kPowers = [] {
     std::array<std::uint64_t, std::tuple_size_v<PlanKey>> powers{};
@@ -76,7 +76,7 @@ inline std::size_t hash_of(const PlanKey& key) {
   return (sum ^ sum >> 32) * kPowers[0] >> 32;
 }
 
-/// The plans of a process, by their keys. None is removed, so that they are found without a lock.
+/// The plans of a process, by their keys. Plans are never removed, so they are found without a lock.
 template <class Plan>
 class PlanTable {
  public:
@@ -85,7 +85,7 @@ class PlanTable {
     std::unique_ptr<Plan> plan;
   };
 
-  /// Null where the key is not known.
+  /// Null if the key is unknown.
   const Entry* find(const PlanKey& key) const {
     for (std::size_t at = hash_of(key);; ++at) {
       const Entry* const entry = places_[at % kPlaces].load(std::memory_order_acquire);
@@ -95,7 +95,7 @@ class PlanTable {
 
   bool is_full() const { return count_.load(std::memory_order_relaxed) >= kMostKept; }
 
-  /// Keeps the plan, and returns what is kept under that key, which is another thread's where that was first.
+  /// Keeps the plan, and returns the plan now kept under that key, which is another thread's if that was first.
   const Plan* add(const PlanKey& key, std::unique_ptr<Plan> plan) {
     const std::lock_guard lock(mutex_);
     std::size_t at = hash_of(key);
@@ -109,7 +109,7 @@ class PlanTable {
   }
 
  private:
-  // Threads that find room at once may add some more than kMostKept: twice that is never full.
+  // Threads that find room at the same time may add a few more than kMostKept: twice that never fills.
   static constexpr std::size_t kPlaces = 2 * kMostKept;
   std::mutex mutex_;
   std::atomic<std::size_t> count_{0};
@@ -120,7 +120,7 @@ class PlanTable {
 template <class Plan, std::size_t kCount>
 class RecentPlans {
  public:
-  /// Null where there is none, or where make() returned false; `is_known` tells which.
+  /// Null if there is none, or if make() returned false; `is_known` distinguishes the two.
   const Plan* find(const PlanKey& key, bool& is_known) const {
     const auto place = places_.find(key);
     is_known = place != places_.end();
@@ -137,7 +137,7 @@ class RecentPlans {
       slots_[at].is_made = false;  // make() may throw
       *slots_[at].plan = {};
     }
-    ++next_;  // others that make() asks for take the next ones
+    ++next_;  // further plans that make() requests take the next slots
     const bool takes = make(*slots_[at].plan);
     places_[key] = at;
     slots_[at].key = key;
@@ -160,8 +160,8 @@ class RecentPlans {
   std::size_t next_ = 0;
 };
 
-/// While it lives, large plans that the thread asks for are not kept by the process: of kernels that are compared one
-/// runs, and asks for its plan again. To keep all of them takes memory and, for its pages, most of the time.
+/// While it lives, the process does not keep large plans that the thread requests: of the compared kernels one runs,
+/// and requests its plan again. Keeping all of them would take memory and, for its pages, most of the time.
 class ComparePlans {
  public:
   ComparePlans() : before_(std::exchange(comparing_, true)) {}
@@ -176,17 +176,17 @@ class ComparePlans {
   bool before_;
 };
 
-/// The plan for the problem's role, geometry, arithmetic, GPU and machine, made by make(plan) where there is none yet;
-/// null where make() returned false. Valid until the thread has asked for kMostRecent others, while kernels are
-/// compared kMostCompared: a kernel may ask for those of what it is made of while it holds its own. Any number of
-/// threads may ask at once.
+/// The plan for the problem's role, geometry, arithmetic, GPU and machine, made by make(plan) if there is none yet;
+/// null if make() returned false. Valid until the thread has requested kMostRecent others (kMostCompared while kernels
+/// are compared), so a kernel may request its parts' plans while it holds its own. Any number of threads may call it at
+/// once.
 template <class Plan, class Make>
 const Plan* keep_plan(const ConvProblem& problem, Make&& make) {
   constexpr std::size_t kSmall = 2048;    // bytes
-  constinit static PlanTable<Plan> kept;  // never emptied: a thread may convolve while the process ends
+  constinit static PlanTable<Plan> kept;  // never emptied, because a thread may convolve while the process ends
   const PlanKey key = key_of(problem);
   if (const auto* const found = kept.find(key)) return found->plan.get();
-  // Behind the look-up: a known problem asks no thread whether it has these yet.
+  // After the look-up, so that a known problem does not touch these thread-local objects.
   thread_local RecentPlans<Plan, kMostCompared> compared;
   thread_local RecentPlans<Plan, kMostRecent> recent;
   bool is_known = false;

@@ -16,7 +16,7 @@ class KeptForms;
 
 namespace adjoint::cuda {
 
-/// Named after the tensor that is computed.
+/// Named after the computed tensor.
 enum class ConvRole : std::uint8_t {
   kFeature,  // conv: from image and filter
   kImage,    // conv_transpose: from feature and filter
@@ -41,32 +41,33 @@ struct ConvProblem {
   DType dtype;
   Precision precision;  // of float32
   int device;
-  // That plans are made for, whatever the device is.
+  // The machine for which plans are made, whatever the device.
   Machine machine = {};
-  // Null where kernels are chosen for it and none is run.
+  // Null if kernels are only chosen and not run.
   const void* first = nullptr;   // image, or for kImage feature
   const void* second = nullptr;  // filter, or for kFilter feature
-  const void* bias = nullptr;    // one value a channel of the result, or null
+  const void* bias = nullptr;    // one value per channel of the result, or null
   void* out = nullptr;
-  Activation activation = {};  // of sum and bias, before they are rounded
-  void* linear = nullptr;      // where it is not null, gets sum and bias as they are, rounded; like `out`
-  // Whether another kernel of the call reads the results: then the copy engine does not write them, for tools that
-  // watch memory do not see what it writes.
+  Activation activation = {};  // applied to sum and bias, before rounding
+  void* linear = nullptr;  // if not null, receives sum and bias without the activation, rounded; laid out like `out`
+  // True if another kernel of the call reads the results: then the copy engine does not write them, because memory
+  // checkers do not see its writes.
   bool read_again = false;
-  // Where the filter is frozen, and is the second operand: what is kept of it.
+  // The kept forms of the filter, if it is frozen and the second operand.
   adjoint::detail::KeptForms* forms = nullptr;
 };
 
 struct ConvKernel {
   /// Role and tile, never a version.
   const char* name;
-  /// Whether this kernel is right for the problem; that it is the quickest, choose/ decides. Decides by geometry,
-  /// dtype, precision and the device's architecture: the answer is kept.
+  /// Returns true if this kernel supports the problem; choose/ decides if it is the fastest. Depends on geometry,
+  /// dtype, precision and the device's architecture only, because the answer is kept.
   bool (*takes)(const ConvProblem& problem);
-  /// Enqueues on the device's current stream. Of conv and conv_transpose applies the activation, and writes `linear`.
+  /// Enqueues on the device's current stream. For conv and conv_transpose it applies the activation, and writes
+  /// `linear`.
   void (*run)(const ConvProblem& problem);
-  /// Bytes of the device's memory that run() takes for its own use and gives back; null for none. Bounded: a filter
-  /// padded to tiles, an input of a bounded size in another order, or partial sums of a filter.
+  /// Bytes of device memory that run() takes temporarily; null for none. Bounded: a filter padded to tiles, an input of
+  /// a bounded size in another order, or partial sums of a filter.
   std::size_t (*workspace_bytes)(const ConvProblem& problem) = nullptr;
 };
 

@@ -1,10 +1,10 @@
-// How a block's registers are shared where some of its warpgroups load and the others multiply.
+// How a block's registers are divided if some of its warpgroups load and the others multiply.
 #pragma once
 
 namespace adjoint::cuda {
 
-/// Registers of a thread that multiplies, in a block alone on its multiprocessor: what the loaders give up of those
-/// that the block was started with, the others take. Limits are multiples of eight.
+/// Registers per multiplying thread, in a block alone on its multiprocessor: the multipliers take the registers that
+/// the loaders release. Limits are multiples of eight.
 constexpr int multiplier_registers(int threads, int loaders, int loader_registers) {
   const int at_start = 65536 / threads / 8 * 8;
   return (at_start * threads - loader_registers * loaders) / (threads - loaders) / 8 * 8;

@@ -5,19 +5,19 @@
 
 namespace adjoint::cuda {
 
-/// A slot, and the parity of its mbarriers' phase: what fills it waits for its empty one with the other parity.
+/// A slot, and the parity of its mbarriers' phase: the producer waits for its empty barrier with the other parity.
 struct Ring {
   int slot = 0;
   std::uint32_t parity = 0;
 
-  /// `flip`: 0 where slots stay as they are once they are full.
+  /// `flip`: 0 if slots stay full once they are full.
   __device__ __forceinline__ void advance(int slots, std::uint32_t flip = 1) {
     if (++slot == slots) {
       slot = 0;
       parity ^= flip;
     }
   }
-  /// As often as that.
+  /// Advances `times` times.
   __device__ __forceinline__ void skip(int times, int slots) {
     slot += times;
     parity ^= static_cast<std::uint32_t>(slot / slots) & 1;

@@ -1,5 +1,5 @@
-// Copies from global to shared memory for the kernels that multiply on the ordinary cores: asynchronous where nothing
-// is converted, zeros where the source ends.
+// Copies from global to shared memory for the kernels that multiply on the ordinary cores: asynchronous if nothing is
+// converted, with zeros beyond the source.
 #pragma once
 
 #include <adjoint/core/cuda/ptx.cuh>
@@ -22,8 +22,8 @@ __device__ __forceinline__ void store_widened(float* to, uint4 halves) {
   }
 }
 
-/// 16 aligned bytes of the source, as Staged, which is T or float; zeros where they lie outside. `anywhere`: an address
-/// that may be read.
+/// 16 aligned bytes of the source, as Staged, which is T or float; zeros if they lie outside. `anywhere`: a readable
+/// address.
 template <class T, class Staged>
 __device__ __forceinline__ void stage_vector(Staged* to, const T* from, bool inside, const T* anywhere) {
   if constexpr (std::is_same_v<T, Staged>) {
@@ -33,7 +33,7 @@ __device__ __forceinline__ void stage_vector(Staged* to, const T* from, bool ins
   }
 }
 
-/// The same of one element.
+/// The same for one element.
 template <class T, class Staged>
 __device__ __forceinline__ void stage_element(Staged* to, const T* from, bool inside, const T* anywhere) {
   if constexpr (std::is_same_v<T, Staged> && sizeof(T) == 4) {

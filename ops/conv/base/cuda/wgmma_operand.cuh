@@ -1,4 +1,4 @@
-// What wgmma calls an arithmetic's operands.
+// wgmma's names for an arithmetic's operands.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/arithmetic.h>

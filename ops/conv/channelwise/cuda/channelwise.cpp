@@ -22,7 +22,7 @@ const ChannelwiseWeightPlan* find_channelwise_weight_plan(const ConvProblem& pro
 
 namespace {
 
-// Both kernels are made for few channels and take no more, though plans could have more.
+// Both kernels are designed for few channels and take no more, though plans could have more.
 bool takes_gather(const ConvProblem& problem) {
   const ConvGeometry& g = problem.geometry;
   const std::int64_t source =
@@ -40,7 +40,7 @@ bool takes_weight(const ConvProblem& problem) {
 
 void run_gather(const ConvProblem& problem) {
   if (problem.linear != nullptr) {
-    // Computed twice: its operands are few, and another store would cost every walk registers.
+    // Computed twice: its operands are small, and a second store would cost every walk registers.
     ConvProblem linear = problem;
     linear.out = problem.linear;
     linear.activation = {};

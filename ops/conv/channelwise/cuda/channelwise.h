@@ -1,5 +1,5 @@
-// Kernels for few channels a group, depthwise above all: no tensor cores, a thread walks down a column of the result.
-// NaN and infinity go where they go in the plain kernels.
+// Kernels for few channels a group, above all depthwise, without tensor cores: a thread walks down a column of the
+// result. NaN and infinity spread as in the plain kernels.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/problem.h>
@@ -11,10 +11,10 @@ extern const ConvKernel channelwise_conv;
 extern const ConvKernel channelwise_conv_transpose;
 extern const ConvKernel channelwise_conv_weight;
 
-/// conv's or conv_transpose's plan, null where there is none.
+/// The plan of conv or conv_transpose, or null if there is none.
 const ChannelwisePlan* find_channelwise_plan(const ConvProblem& problem);
 
-/// Enqueue the plan's kernels for the problem on the device's current stream. One translation unit a dtype.
+/// Enqueue the plan's kernels for the problem on the device's current stream. One translation unit per dtype.
 template <DType kDType>
 void run_channelwise_gather(const ChannelwisePlan& plan, const ConvProblem& problem);
 template <DType kDType>

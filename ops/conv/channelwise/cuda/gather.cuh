@@ -1,4 +1,4 @@
-// conv and conv_transpose with few channels a group (channelwise/plan.h tells how the work is cut).
+// conv and conv_transpose with few channels a group (channelwise/plan.h describes how the work is split).
 #pragma once
 
 #include <adjoint/ops/conv/channelwise/cuda/line.cuh>
@@ -28,7 +28,7 @@ struct Taps {
   }
 };
 
-/// Any number of taps at any spacing: a loop over them around the walk's steps. `channels`: of the block, at least 1.
+/// Any number of taps at any spacing: a loop over them around the walk's steps. `channels`: per block, at least 1.
 template <class T, int kChannels>
 __device__ __forceinline__ void add_any_taps(const ChannelwisePlan& p, const T* filter, int channels,
                                              const ChannelwiseRun& run_h, const ChannelwiseRun& run_w,
@@ -54,7 +54,7 @@ __device__ __forceinline__ void add_any_taps(const ChannelwisePlan& p, const T* 
   }
 }
 
-/// One activation after the other: eight copies of their code would crowd the walk out of the instruction cache.
+/// One activation after the other: eight copies of their code would evict the walk from the instruction cache.
 __device__ __forceinline__ void activate_values(const Activate<float>& activate, float (&values)[kChannelwiseWalk]) {
   if (activate.is_none()) return;
 #pragma unroll 1
@@ -66,7 +66,7 @@ __device__ __forceinline__ void activate_values(const Activate<float>& activate,
   }
 }
 
-/// Adds the bias, activates and stores `count` results of one channel; true where a sum is NaN.
+/// Adds the bias, activates and stores `count` results of one channel; returns true if a sum is NaN.
 template <class T>
 __device__ __forceinline__ bool store_chunk(const ChannelwisePlan& p, const Activate<float>& activate, int count,
                                             float bias, const float (&sums)[kChannelwiseWalk], T* to) {
@@ -75,7 +75,7 @@ __device__ __forceinline__ bool store_chunk(const ChannelwisePlan& p, const Acti
 #pragma unroll
   for (int step = 0; step < kChannelwiseWalk; ++step) {
     values[step] = sums[step] + bias;
-    lost |= sums[step] != sums[step];  // nvcc takes std::isunordered, and libstdc++'s other builtins, for undefined
+    lost |= sums[step] != sums[step];  // nvcc treats std::isunordered, and libstdc++'s other builtins, as undefined
   }
   activate_values(activate, values);
   if (count >= kChannelwiseWalk) {
@@ -90,7 +90,7 @@ __device__ __forceinline__ bool store_chunk(const ChannelwisePlan& p, const Acti
   return lost;
 }
 
-/// Sums of a chunk whose tap (0, 0) of the first result is at `from`, over one channel of the source.
+/// Sums of a chunk whose first result has tap (0, 0) at `from`, over one channel of the source.
 template <int kTapsH, int kTapsW, int kShift, int kChannels>
 __device__ __forceinline__ void add_channel(const ChannelwisePlan& p, const Taps<kTapsH, kTapsW> (&taps)[kChannels],
                                             const float* from, float (&sums)[kChannels][kChannelwiseWalk]) {
@@ -108,8 +108,8 @@ __device__ __forceinline__ void add_channel(const ChannelwisePlan& p, const Taps
   }
 }
 
-/// All lines of one thread. kTapsH, kTapsW: the most taps of a phase; kTapsH = 0 for any number. kChannels: of the
-/// result, computed at once.
+/// All lines of one thread. kTapsH, kTapsW: the most taps of a phase; kTapsH = 0 for any number. kChannels: channels of
+/// the result computed at once.
 template <class T, int kTapsH, int kTapsW, int kShift, int kChannels>
 __device__ __forceinline__ void compute_lines(const ChannelwisePlan& p, const ChannelwiseTile& tile,
                                               const GatherOperands<T>& operands, const float* stage, int lane,
@@ -193,7 +193,7 @@ __device__ __forceinline__ void compute_lines(const ChannelwisePlan& p, const Ch
   }
 }
 
-/// Blocks of a multiprocessor that the registers of so many taps and sums leave room for.
+/// Blocks per multiprocessor for which the registers of so many taps and sums leave room.
 constexpr int blocks_per_multiprocessor(int taps, int channels) { return channels == 1 && taps <= 16 ? 3 : 2; }
 
 template <class T, int kTapsH, int kTapsW, int kShift, int kChannels>
@@ -225,7 +225,7 @@ GatherKernel<T> select_gather_shift(const ChannelwisePlan& p) {
   return gather_kernel<T, kTapsH, kTapsW, 0, 1>;
 }
 
-/// With more than one channel at once.
+/// For more than one channel at once.
 template <class T, int kTapsH, int kTapsW, int kShift>
 GatherKernel<T> select_gather_channels(const ChannelwisePlan& p) {
   return p.channel_block == 2 ? gather_kernel<T, kTapsH, kTapsW, kShift, 2>

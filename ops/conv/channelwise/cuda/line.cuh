@@ -1,4 +1,4 @@
-// Lines of a tile: what one thread of conv or conv_transpose walks down, and its results by their definition.
+// Lines of a tile: the walk of one thread of conv or conv_transpose, and its results by definition.
 #pragma once
 
 #include <adjoint/ops/conv/channelwise/plan.h>
@@ -18,12 +18,12 @@ struct GatherOperands {
   Activate<float> activate;  // of sum and bias
 };
 
-/// One walk's results: a line of a tile, on one column.
+/// One walk's results: a line of a tile, in one column.
 struct Line {
   std::int64_t unit;
   int channel, phase;  // of the result
   int chunk;
-  int row, column, count;  // of the first result; results
+  int row, column, count;  // of the first result; number of results
   int stage;               // the stage's element under tap (0, 0) of the first result
 };
 
@@ -57,7 +57,7 @@ __device__ __forceinline__ std::int64_t group_of(const ChannelwisePlan& p, std::
   return unit - p.group_divider.divide(static_cast<unsigned>(unit)) * static_cast<std::int64_t>(p.groups);
 }
 
-/// The sum of a line's result `step` in `channel` by its definition: no product that has no place in the source.
+/// The sum of a line's result `step` in `channel` by definition: only products with a place in the source.
 template <class T>
 __device__ __forceinline__ float defined_sum(const ChannelwisePlan& p, const GatherOperands<T>& operands,
                                              const Line& line, int channel, int step) {
@@ -87,8 +87,8 @@ __device__ __forceinline__ float defined_sum(const ChannelwisePlan& p, const Gat
   return sum;
 }
 
-/// A chunk's results again, by their definition. A product of zero, outside the source or of a tap that a phase lacks,
-/// is NaN with an infinite factor, so this is done where a sum came out as NaN.
+/// Recomputes a chunk's results by definition. A product with zero, outside the source or for a tap that a phase lacks,
+/// is NaN if the other factor is infinite, so this is done if a sum came out as NaN.
 template <class T>
 __device__ __forceinline__ void store_defined(const ChannelwisePlan& p, const GatherOperands<T>& operands,
                                               const Line& line, int channels, int first, int count, T* to) {

@@ -1,4 +1,5 @@
-// A tile's source rows in shared memory, zeros outside the source: as float32, or as they are, to be widened later.
+// A tile's source rows in shared memory, with zeros outside the source: as float32, or unconverted, to be widened
+// later.
 #pragma once
 
 #include <adjoint/ops/conv/channelwise/plan.h>
@@ -8,14 +9,14 @@
 
 namespace adjoint::cuda::channelwise {
 
-/// Element [unit][channel][row][column] of a stage, rows and columns counted from the tile's source_row and
+/// Element [unit][channel][row][column] of a stage, with rows and columns counted from the tile's source_row and
 /// source_column, is at `shift` + unit * unit_pitch + channel * plane_pitch + row * pitch + column.
 template <class T>
 __device__ __forceinline__ int stage_shift(const ChannelwisePlan& p, const T* first) {
   return static_cast<int>(reinterpret_cast<std::uintptr_t>(first) / sizeof(T) & static_cast<unsigned>(p.vector - 1));
 }
 
-/// Vector of the stage that begins at `column` of the source's row `row`; `from` is there.
+/// The stage's vector that begins at `column` of the source's row `row`, which is at `from`.
 template <class T, class Staged>
 __device__ __forceinline__ void stage_part(const ChannelwisePlan& p, Staged* to, const T* from, int row, int column,
                                            const T* anywhere) {
@@ -33,8 +34,8 @@ __device__ __forceinline__ void stage_part(const ChannelwisePlan& p, Staged* to,
   }
 }
 
-/// One plane, whose rows are aligned alike: a thread's columns are the same in all of its rows. `begin`: of the plane
-/// in the stage.
+/// One plane, whose rows are all aligned alike: a thread has the same columns in all of its rows. `begin`: the plane's
+/// start in the stage.
 template <class T, class Staged>
 __device__ __forceinline__ void stage_plane(const ChannelwisePlan& p, const ChannelwiseTile& tile, const T* source,
                                             const T* first, Staged* stage, int begin, int first_row, int vector) {
@@ -68,8 +69,8 @@ __device__ __forceinline__ void stage_plane(const ChannelwisePlan& p, const Chan
   }
 }
 
-/// By all threads of the block; complete after finish_stage() and __syncthreads(). `first`: the source's element at the
-/// tile's source_row and source_column in its first plane, inside the source or not.
+/// Called by all threads of the block; complete after finish_stage() and __syncthreads(). `first`: the source's element
+/// at the tile's source_row and source_column in its first plane, inside the source or not.
 template <class T, class Staged>
 __device__ __forceinline__ void stage_tile(const ChannelwisePlan& p, const ChannelwiseTile& tile, const T* source,
                                            const T* first, Staged* stage) {
@@ -107,7 +108,7 @@ __device__ __forceinline__ void stage_tile(const ChannelwisePlan& p, const Chann
   }
 }
 
-/// By all threads of the block: a stage of halves as float32.
+/// Called by all threads of the block: converts a stage of halves to float32.
 template <class T>
 __device__ __forceinline__ void widen_stage(const ChannelwisePlan& p, const T* halves, float* floats) {
   for (int i = 8 * static_cast<int>(threadIdx.x); i < p.stage_floats; i += 8 * static_cast<int>(blockDim.x)) {
@@ -115,7 +116,7 @@ __device__ __forceinline__ void widen_stage(const ChannelwisePlan& p, const T* h
   }
 }
 
-/// Waits for this thread's part.
+/// Waits for this thread's copies.
 __device__ __forceinline__ void finish_stage() {
   ptx::cp_async_commit();
   ptx::cp_async_wait<0>();

@@ -1,4 +1,4 @@
-// A thread's walk over staged rows: every value that it loads meets all taps of all results that it belongs to.
+// A thread's walk over staged rows: each loaded value is used for all taps of all results that need it.
 #pragma once
 
 #include <adjoint/ops/conv/channelwise/plan.h>
@@ -6,8 +6,8 @@
 namespace adjoint::cuda::channelwise {
 
 /// Calls meet(step, i, values) for each step in [0, kChannelwiseWalk) and row i of the taps, with the kTapsW values at
-/// from + (step * shift + i) * row_step, `spacing` apart; for each step in the order of i. kShift is `shift`, or 0
-/// where rows are not worth sharing among steps.
+/// from + (step * shift + i) * row_step, `spacing` apart; for each step in the order of i. kShift is `shift`, or 0 if
+/// sharing rows among steps does not pay.
 template <int kTapsH, int kTapsW, int kShift, class Meet>
 __device__ __forceinline__ void walk(const float* from, int row_step, int shift, int spacing, Meet meet) {
   const auto load = [spacing](const float* row, float(&values)[kTapsW]) {

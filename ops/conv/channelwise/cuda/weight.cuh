@@ -1,5 +1,5 @@
-// conv_weight with few channels a group (channelwise/plan.h tells how the work is cut): a block adds up one pair of
-// channels over a run of tiles, every tap's sum in each thread's registers.
+// conv_weight with few channels a group (channelwise/plan.h describes how the work is split): a block sums one pair of
+// channels over a run of tiles, with every tap's sum in each thread's registers.
 #pragma once
 
 #include <adjoint/ops/conv/channelwise/cuda/stage.cuh>
@@ -45,7 +45,7 @@ __device__ __forceinline__ WeightWork weight_work(const ChannelwiseWeightPlan& p
   return work;
 }
 
-/// The tile as the block's first tap sees it.
+/// The tile as seen by the block's first tap.
 __device__ __forceinline__ ChannelwiseTile weight_tile(const ChannelwiseWeightPlan& p, const WeightWork& work,
                                                        std::int64_t index) {
   ChannelwiseTile tile = channelwise_tile(p.walk, static_cast<int>(index));
@@ -54,7 +54,7 @@ __device__ __forceinline__ ChannelwiseTile weight_tile(const ChannelwiseWeightPl
   return tile;
 }
 
-/// The feature's rows that one chunk walks down; along a row, its columns.
+/// The feature's rows that one chunk walks down or, along a row, its columns.
 struct FeatureLine {
   int row, column, count, row_step, column_step;
 };
@@ -84,10 +84,10 @@ __device__ __forceinline__ const T* feature_plane(const ChannelwiseWeightPlan& p
          (sample * channels + work.feature_channel) * (static_cast<std::int64_t>(p.walk.h.result) * p.walk.w.result);
 }
 
-/// What a thread takes of the feature for one chunk, and the image under it.
+/// A thread's part of the feature for one chunk, and the image under it.
 struct FeatureChunk {
   float values[kChannelwiseWalk];
-  int image;  // the stage's element under tap (0, 0) of the first value; -1 for none
+  int image;  // the stage's element under tap (0, 0) of the first value; -1 if there is none
 };
 
 /// Line `index` of a tile.
@@ -128,7 +128,7 @@ __device__ __forceinline__ void add_chunk(const ChannelwisePlan& p, const Featur
   }
 }
 
-/// This thread's share of one tap's sum by its definition: no product that has no place in the image.
+/// This thread's share of one tap's sum by definition: only products with a place in the image.
 template <class T>
 __device__ __forceinline__ float defined_share(const ChannelwiseWeightPlan& plan, const WeightOperands<T>& operands,
                                                const WeightWork& work, int tap_h, int tap_w) {
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(kChannelwiseThreads, kTapsH* kTapsW >= 8 && kT
     weight_kernel(const __grid_constant__ ChannelwiseWeightPlan plan, const WeightOperands<T> operands) {
   constexpr int kTaps = kTapsH * kTapsW;
   const ChannelwisePlan& p = plan.walk;
-  // Two stages as they come from memory; before those of halves, one that is widened: it takes as much as two of them.
+  // Two stages in memory's format; for halves preceded by a widened one, which takes as much as two of them.
   constexpr bool kWidens = !std::is_same_v<T, float>;
   float* const smem = reinterpret_cast<float*>(ptx::dynamic_smem());
   T* const stages = reinterpret_cast<T*>(smem + (kWidens ? p.stage_floats : 0));
@@ -182,14 +182,14 @@ __global__ void __launch_bounds__(kChannelwiseThreads, kTapsH* kTapsW >= 8 && kT
     return image + tile.unit * p.unit_stride + static_cast<std::int64_t>(tile.source_row) * p.w.source +
            tile.source_column;
   };
-  // One tile is on its way while another one is added up. Threads past the last line find none.
+  // One tile is copied while another one is summed. Threads past the last line have no work.
   const int line = thread_line < p.lines ? thread_line : p.tile_units * p.chunks;
   ChannelwiseTile tile = weight_tile(plan, work, work.first_tile);
   stage_tile(p, tile, operands.image, first_of(tile), stage);
   ptx::cp_async_commit();
   FeatureChunk chunk = load_feature(plan, operands, work, tile, lane, line);
   for (std::int64_t index = work.first_tile; index < work.end_tile; ++index) {
-    // Opaque: what the compiler makes of both stages' addresses ahead of the loop spills.
+    // Opaque: the compiler would compute both stages' addresses ahead of the loop, and spill them.
     T* next_stage = stage == stages ? stages + ptx::opaque(p.stage_floats) : stages;
     ChannelwiseTile next = tile;
     FeatureChunk next_chunk = chunk;
@@ -215,14 +215,14 @@ __global__ void __launch_bounds__(kChannelwiseThreads, kTapsH* kTapsW >= 8 && kT
       add_chunk<kTapsH, kTapsW, kShift, kAdjacent>(p, load_feature(plan, operands, work, tile, lane, other), staged,
                                                    sums);
     }
-    if constexpr (!kWidens) __syncthreads();  // else the one before the next widening will do
+    if constexpr (!kWidens) __syncthreads();  // otherwise the barrier before the next widening suffices
     tile = next;
     chunk = next_chunk;
     stage = next_stage;
   }
 
   if constexpr (kWidens) __syncthreads();
-  // In the stages' place: static arrays would come on top of what the plan counts.
+  // In place of the stages, because static arrays would exceed the plan's shared memory.
   float* const warp_sums = smem;  // (warps, taps)
   float* const totals = smem + kChannelwiseMostWarps * kTaps;
   const int warps = static_cast<int>(blockDim.x) / 32, warp = static_cast<int>(threadIdx.x) / 32;
@@ -244,8 +244,8 @@ __global__ void __launch_bounds__(kChannelwiseThreads, kTapsH* kTapsW >= 8 && kT
     if (h < plan.kernel_h && w < p.kernel_w) partial[h * p.kernel_w + w] = sum;
   }
   __syncthreads();
-  // Zeros outside the image and past the feature's end make NaN of infinite factors: what came out as NaN is summed
-  // again by its definition.
+  // Zeros outside the image and past the feature's end turn infinite factors into NaN: sums that are NaN are recomputed
+  // by definition.
 #pragma unroll 1
   for (int tap = 0; tap < kTaps; ++tap) {
     const int h = work.first_tap_h + tap / kTapsW, w = work.first_tap_w + tap % kTapsW;

@@ -1,4 +1,4 @@
-// conv_weight's plan for a problem; apart from channelwise.h, which the kernels' code includes.
+// conv_weight's plan for a problem; separate from channelwise.h, which the kernels' code includes.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/problem.h>
@@ -6,7 +6,7 @@
 
 namespace adjoint::cuda {
 
-/// Null where there is none.
+/// Null if there is none.
 const ChannelwiseWeightPlan* find_channelwise_weight_plan(const ConvProblem& problem);
 
 }  // namespace adjoint::cuda

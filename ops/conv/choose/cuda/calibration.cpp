@@ -7,7 +7,7 @@
 namespace adjoint::cuda {
 namespace {
 
-/// Of TF32, half precision and float32; one without coefficients was not measured.
+/// For TF32, half precision and float32; one without coefficients was not measured.
 using OfArithmetics = std::array<Calibration, 3>;
 
 struct Row {

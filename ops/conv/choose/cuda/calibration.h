@@ -10,11 +10,11 @@
 namespace adjoint::cuda {
 
 struct Calibration {
-  double least = 0;  // microseconds, of all that were measured
+  double least = 0;  // microseconds, the least of all measured times
   std::array<double, kMostTerms> coefficients{};
 };
 
-/// Of the kernel of that name in the problem's role and arithmetic; float16's is bfloat16's. Null where none was
+/// For the kernel with that name in the problem's role and arithmetic; float16 uses bfloat16's. Null if it was not
 /// measured.
 const Calibration* find_calibration(const char* kernel, const ConvProblem& problem);
 

@@ -35,10 +35,10 @@ namespace {
 
 struct Candidate {
   const ConvKernel* kernel;
-  Terms (*terms)(const ConvProblem& problem);  // of what the kernel takes
-  // Whether it is planned for GPUs without wgmma alone: in no measured problem it was the quickest on others.
+  Terms (*terms)(const ConvProblem& problem);  // for a problem that the kernel takes
+  // True if it is planned only for GPUs without wgmma: on others it was not the fastest in any measured problem.
   bool is_older = false;
-  // Of one that chooses another, the terms where those that are left to plan are the least that they can be; or null.
+  // For a kernel that chooses another: a lower bound of the terms, before the inner kernels are planned; or null.
   Terms (*least_terms)(const ConvProblem& problem) = nullptr;
 
   constexpr bool rearranges() const { return least_terms != nullptr; }
@@ -49,8 +49,8 @@ constexpr Candidate in_order(const ConvKernel& kernel) {
   return {&kernel, rearranged_terms<kOrder>, false, rearranged_least_terms<kOrder>};
 }
 
-// Those whose plans are made in less time stand before the others: what a kernel takes at least is known without its
-// plan, and no plan is made of one that cannot be the quickest. The last takes every problem.
+// Kernels with faster planning come first: a kernel's least time is known without its plan, and kernels that cannot be
+// the fastest are not planned. The last one takes every problem.
 constexpr Candidate kConv[] = {{&few_results_conv, few_results_terms}, {&short_sums_conv, short_sums_terms},
                                {&channelwise_conv, channelwise_terms}, {&product_conv, product_terms},
                                {&correlation_conv, correlation_terms}, {&blocked_conv, blocked_terms},
@@ -103,7 +103,7 @@ std::span<const Candidate> candidates_of(ConvRole role) {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// The estimate, where it is less than `best`.
+/// The estimate, if it is less than `best`.
 double estimate(const Candidate& candidate, const ConvProblem& problem, double best) {
   const Calibration* calibration = find_calibration(candidate.kernel->name, problem);
   if (calibration == nullptr) return kNever;
@@ -118,20 +118,20 @@ double estimate(const Candidate& candidate, const ConvProblem& problem, double b
   return sum(candidate.terms(problem));
 }
 
-/// The quickest kernel, and what it takes.
+/// The fastest kernel, and its time.
 struct Quickest {
   const ConvKernel* kernel;
   double microseconds;
 };
 
-/// Where an estimate is less than that of `best`, which it is then.
+/// Replaces `best` if the candidate's estimate is less.
 void consider(const Candidate& candidate, const ConvProblem& problem, Quickest& best) {
   if (candidate.is_older && runs_wgmma(problem.device)) return;
   const double microseconds = estimate(candidate, problem, best.microseconds);
   if (microseconds < best.microseconds) best = {candidate.kernel, microseconds};
 }
 
-/// Of those that compute the problem as it is.
+/// Among the kernels that compute the problem without reordering operands.
 const Quickest& quickest_in_place(const ConvProblem& problem) {
   struct InPlace {
     Quickest best;
@@ -162,7 +162,7 @@ const Quickest& quickest(const ConvProblem& problem) {
   });
 }
 
-// outs: the result, and where sum and bias go as they are, if anywhere.
+// outs: the result, and the tensor for sum and bias without activation, if any.
 void run(ConvRole role, std::span<const Tensor> in, std::span<Tensor> outs, const ConvAttr& attr) {
   Tensor& out = outs[0];
   Tensor* const linear = outs.size() > 1 && outs[1].defined() ? &outs[1] : nullptr;
@@ -197,7 +197,7 @@ std::span<const ConvKernel* const> conv_kernels(ConvRole role) {
 }
 
 const ConvKernel& best_conv_kernel(const ConvProblem& problem) {
-  // Nothing of float64 is kept: the key of a plan does not know it. The plain kernels alone take it.
+  // Nothing is kept for float64, because a plan's key does not include it. Only the plain kernels take it.
   if (problem.dtype == kFloat64) return *conv_kernels(problem.role).back();
   return *quickest(problem).kernel;
 }

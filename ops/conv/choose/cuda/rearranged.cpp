@@ -15,7 +15,7 @@ namespace {
 
 constexpr bool is_for_boxes(Order order) { return order >= Order::kPaddedBoxes; }
 
-/// Whether the problem has such an order, of copies that are no larger than they may be.
+/// Returns true if the problem has such an order, with copies within the size limit.
 bool plan_order(Order order, const ConvProblem& problem, RearrangedPlan& plan) {
   const ConvGeometry& g = problem.geometry;
   const std::int64_t size = element_size(problem.dtype);
@@ -37,13 +37,13 @@ bool plan_order(Order order, const ConvProblem& problem, RearrangedPlan& plan) {
                           kMostCopyBytes;
 }
 
-/// Of each order a type, for plans are kept by their types.
+/// A type per order, because plans are kept by type.
 template <Order kOrder>
 struct OrderPlan {
   Rearrangement how;
 };
 
-/// Null where the problem has no such order.
+/// Null if the problem has no such order.
 template <Order kOrder>
 const Rearrangement* find_order(const ConvProblem& problem) {
   const auto* const found = keep_plan<OrderPlan<kOrder>>(problem, [&](OrderPlan<kOrder>& order) {
@@ -59,7 +59,7 @@ bool takes(const ConvProblem& problem) {
   return problem.dtype != kFloat64 && find_order<kOrder>(problem) != nullptr;
 }
 
-/// No other order again: what computes what is left takes it as it is.
+/// Orders are not nested: a kernel that takes the inner problem directly computes it.
 template <Order kOrder>
 const ConvKernel& inner_kernel(const ConvProblem& inner) {
   return is_for_boxes(kOrder) ? boxes_conv_weight : best_conv_kernel_in_place(inner);
@@ -108,7 +108,7 @@ Terms rearranged_terms(const ConvProblem& problem) {
 
 template <Order kOrder>
 Terms rearranged_least_terms(const ConvProblem& problem) {
-  constexpr double kLeast = 5;  // microseconds, of any kernel
+  constexpr double kLeast = 5;  // microseconds, for any kernel
   return {problem, {copies_microseconds(*find_order<kOrder>(problem), problem), kLeast}};
 }
 

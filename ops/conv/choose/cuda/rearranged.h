@@ -1,6 +1,5 @@
-// Kernels that put operands into another order, in which they have whichever kernel computes what is left: the only
-// ones that choose another. Each order is a kernel of its own, so that the lists compare them as they compare all
-// others.
+// Kernels that reorder operands and let another kernel compute the inner problem: the only kernels that choose another.
+// Each order is a separate kernel, so the lists compare them like all others.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/problem.h>
@@ -10,13 +9,13 @@
 
 namespace adjoint::cuda {
 
-/// Those of layouts/orders.h. In the last three `boxes` computes conv_weight, of rows that suit the copy engine, and
-/// writes the filter in the caller's order.
+/// The orders of layouts/orders.h. In the last three `boxes` computes conv_weight, of rows that suit the copy engine,
+/// and writes the filter in the caller's order.
 enum class Order : std::uint8_t {
   kUnshuffled,  // strides as channels
   kPadded,      // rows of conv's image
   kPaddedBoxes,
-  kUnshuffledBoxes,  // and padded
+  kUnshuffledBoxes,  // strides as channels, and padded
   kBatchColumnsBoxes,
 };
 
@@ -25,10 +24,10 @@ extern const ConvKernel unshuffled_conv_transpose;
 extern const ConvKernel unshuffled_conv_weight, padded_boxes_conv_weight, unshuffled_boxes_conv_weight,
     batch_columns_boxes_conv_weight;
 
-/// The copies, and the estimate of what computes what is left.
+/// The copies, and the estimate of the inner problem.
 template <Order kOrder>
 Terms rearranged_terms(const ConvProblem& problem);
-/// The least that those can be, before anything is planned of what computes what is left.
+/// A lower bound of those, before the inner problem is planned.
 template <Order kOrder>
 Terms rearranged_least_terms(const ConvProblem& problem);
 

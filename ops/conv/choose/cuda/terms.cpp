@@ -32,19 +32,19 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr double kMillion = 1e-6;          // of what is counted
-constexpr double kSmemBytes = 228 << 10;   // of a multiprocessor
-constexpr double kResidentThreads = 2048;  // likewise
-constexpr double kResidentBlocks = 32;     // likewise
+constexpr double kMillion = 1e-6;          // per counted item
+constexpr double kSmemBytes = 228 << 10;   // per multiprocessor
+constexpr double kResidentThreads = 2048;  // per multiprocessor
+constexpr double kResidentBlocks = 32;     // per multiprocessor
 constexpr std::int64_t kVectorBytes = 16;  // of the widest copy
 
 double number(std::int64_t value) { return static_cast<double>(value); }
 double megabytes(double bytes) { return bytes / kBytesPerMicrosecond; }
 
-/// What a problem's operands say, by the role: of conv the sources are the image, of conv_transpose the feature.
+/// A problem's operands by role: the sources of conv are the image, those of conv_transpose the feature.
 struct Sides {
-  std::int64_t sources, results;  // channels of a group
-  std::int64_t plane, taps;       // positions of the result; taps of the most that one of them sums
+  std::int64_t sources, results;  // channels per group
+  std::int64_t plane, taps;       // positions of the result; the most taps that one of them sums
   std::int64_t source_row;        // bytes
 
   explicit Sides(const ConvProblem& problem) {
@@ -58,17 +58,17 @@ struct Sides {
   }
 };
 
-/// Blocks of all multiprocessors that follow one another, where so many are resident on each.
+/// Successive waves of blocks on all multiprocessors, with `resident` blocks on each.
 double waves_of(const ConvProblem& problem, double blocks, double resident) {
   return std::ceil(std::max(1.0, blocks / (problem.machine.multiprocessors * std::max(1.0, std::floor(resident)))));
 }
 
 double resident_blocks(double threads, double smem_bytes) {
-  constexpr double kReserved = 1024;  // of shared memory, a block's
+  constexpr double kReserved = 1024;  // shared memory per block
   return std::min({std::floor(kResidentThreads / threads), kSmemBytes / (smem_bytes + kReserved), kResidentBlocks});
 }
 
-/// Bytes of the widest copy that rows of so many bytes allow.
+/// The width in bytes of the widest copy that rows of this size allow.
 std::int64_t row_alignment(std::int64_t bytes) { return std::gcd(bytes, kVectorBytes); }
 
 double result_megabytes(const ConvProblem& problem) {
@@ -81,8 +81,8 @@ double filter_megabytes(const ConvProblem& problem) {
   return megabytes(number(problem.geometry.filter_numel() * element_size(problem.dtype)));
 }
 
-/// The model's clocks, more where rows are copied in small pieces; the filter's packing; results; and steps, each of
-/// which waits for what the one before it began.
+/// The model's clocks, more if rows are copied in small pieces; the filter's packing; results; and steps, each of which
+/// waits for the previous one's copies.
 Terms tensor_core_terms(const ConvProblem& problem, const CorrelationPlan& p, double clocks) {
   const std::int64_t alignment = row_alignment(Sides(problem).source_row);
   const double model = clocks_as_microseconds(clocks);
@@ -92,9 +92,9 @@ Terms tensor_core_terms(const ConvProblem& problem, const CorrelationPlan& p, do
            alignment == 4 ? model : 0, .01 * steps}};
 }
 
-/// The model's clocks; and of rows that do not begin at whole vectors, which threads read element by element, what a
-/// multiprocessor's tiles read of the source, one after another. The rows' length decides, not where the tensor begins:
-/// an address must not choose the bits.
+/// The model's clocks; and, for rows that do not begin at whole vectors, which threads read element by element, the
+/// elements of the source that a multiprocessor's tiles read one after another. The rows' length decides, not the
+/// tensor's address, because an address must not affect the bits.
 Terms line_terms(const ConvProblem& problem, const LinePlan& p, double clocks, double tiles, double tile_elements) {
   const bool is_odd = p.w.source % p.vector != 0;
   const double model = clocks_as_microseconds(clocks), read = 1e-3 * waves_of(problem, tiles, 1) * tile_elements;
@@ -117,11 +117,11 @@ double memory_microseconds(const ConvProblem& problem) {
 
 double clocks_as_microseconds(double clocks) { return clocks / kClocksPerMicrosecond; }
 
-/// A thread's sum, of loads that wait for each other, one wave of threads after the other; and all products.
+/// A thread's sum, whose loads wait for each other, in successive waves of threads; and all products.
 Terms plain_terms(const ConvProblem& problem) {
   const ConvGeometry& g = problem.geometry;
   const Sides s(problem);
-  const std::int64_t channels = s.results == 1 ? 1 : kPlainChannels;  // of a thread
+  const std::int64_t channels = s.results == 1 ? 1 : kPlainChannels;  // per thread
   const double blocks = number(ceil_div(g.batch * s.plane, kPlainThreads) * g.groups * ceil_div(s.results, channels));
   const double waves = waves_of(problem, blocks, 4);
   const double terms = number(s.sources * s.taps), sources = number(s.sources);
@@ -129,7 +129,7 @@ Terms plain_terms(const ConvProblem& problem) {
   return {problem, {terms, waves * terms, sources, waves * sources, waves, products, products * number(channels)}};
 }
 
-/// Parts of the sum, the terms of a thread, and those of all tiles.
+/// Parts of the sum, a thread's terms, and those of all tiles.
 Terms plain_weight_terms(const ConvProblem& problem) {
   const ConvGeometry& g = problem.geometry;
   const bool is_thin = g.image_channels_per_group() == 1 && g.feature_channels_per_group() == 1;
@@ -142,7 +142,7 @@ Terms plain_weight_terms(const ConvProblem& problem) {
            1e-3 * number(tiles * ceil_div(terms, kPlainWeightThreads))}};
 }
 
-/// The sum of a thread, and those of all results.
+/// A thread's sum, and those of all results.
 Terms few_results_terms(const ConvProblem& problem) {
   const FewResultsPlan& p = *find_few_results_plan(problem);
   const Sides s(problem);
@@ -163,7 +163,7 @@ Terms few_weight_terms(const ConvProblem& problem) {
            p.slices > 1 ? 1.0 : 0.0, of_warp * std::min(p.taps, 4), of_warp * few, of_warp}};
 }
 
-/// A thread's sums, one wave of blocks after the other; loads of all threads, of vectors and one by one; products; and
+/// A thread's sums, in successive waves of blocks; loads of all threads, vectors and single ones; products; and
 /// results.
 Terms short_sums_terms(const ConvProblem& problem) {
   const ShortSumsPlan& p = *find_short_sums_plan(problem);
@@ -175,8 +175,8 @@ Terms short_sums_terms(const ConvProblem& problem) {
            result_megabytes(problem)}};
 }
 
-/// A thread's walks, one wave of blocks after the other, and those of all threads; of kernels compiled for so many taps
-/// and of the one for any number; and what is staged.
+/// A thread's walks, in successive waves of blocks, and those of all threads, separately for kernels compiled for their
+/// taps and for the one for any number; and the staged elements.
 Terms channelwise_terms(const ConvProblem& problem) {
   const ChannelwisePlan& p = *find_channelwise_plan(problem);
   const double walks = number(kChannelwiseWalk *
@@ -193,7 +193,7 @@ Terms channelwise_terms(const ConvProblem& problem) {
            work * p.channel_block, kMillion * tiles * p.stage_floats * p.source_channels}};
 }
 
-/// Products of all threads, what is staged, and the sums of parts.
+/// Products of all threads, the staged elements, and the sums of parts.
 Terms channelwise_weight_terms(const ConvProblem& problem) {
   const ChannelwiseWeightPlan& plan = *find_channelwise_weight_plan(problem);
   const ChannelwisePlan& p = plan.walk;
@@ -207,7 +207,7 @@ Terms channelwise_weight_terms(const ConvProblem& problem) {
            static_cast<double>(plan.splits), 1e-3 * blocks}};
 }
 
-/// The model's clocks; factors that are copied first; and results whose rows are no whole vectors.
+/// The model's clocks; factors that are copied first; and results whose rows are not whole vectors.
 Terms product_terms(const ConvProblem& problem) {
   const ProductPlan& p = *find_product_plan(problem);
   const std::int64_t copied = product_copy_bytes(p);
@@ -260,7 +260,7 @@ Terms col2im_terms(const ConvProblem& problem) {
                     number(p.rows + p.h.span()) * (p.tile_columns + p.w.span()) * p.source_channels);
 }
 
-/// The model's clocks, more of rows no longer than a vector; and the sums of splits.
+/// The model's clocks, more for rows no longer than a vector; and the sums of splits.
 Terms boxes_terms(const ConvProblem& problem) {
   const WeightPlan& p = *find_boxes_weight_plan(problem);
   const double model = clocks_as_microseconds(weight_parts::wgmma_weight_clocks(p, is_split(problem), problem.machine));
@@ -270,8 +270,8 @@ Terms boxes_terms(const ConvProblem& problem) {
 
 namespace {
 
-/// Copies of a multiprocessor's threads to shared memory, one after another, in hundred thousands: of one half each,
-/// and of more.
+/// Copies of a multiprocessor's threads to shared memory, one after another, in hundreds of thousands: single halves,
+/// and larger ones.
 struct WeightCopies {
   double halves = 0, others = 0;
 };
@@ -294,7 +294,7 @@ WeightCopies copies_of(const ConvProblem& problem, const WeightPlan& p) {
 
 }  // namespace
 
-/// Likewise, and copies.
+/// The terms of `boxes`, plus the threads' copies.
 Terms wgmma_weight_terms(const ConvProblem& problem) {
   const WeightPlan& p = *find_wgmma_weight_plan(problem);
   const double model = clocks_as_microseconds(weight_parts::wgmma_weight_clocks(p, is_split(problem), problem.machine));
@@ -312,7 +312,7 @@ Terms blocked_weight_terms(const ConvProblem& problem) {
            megabytes(number(p.image.bytes() + p.feature.bytes()))}};
 }
 
-/// Stages one after another, their products and copies, and the sums of splits.
+/// Successive stages, their products and copies, and the sums of splits.
 Terms tensor_core_weight_terms(const ConvProblem& problem) {
   const WeightPlan& p = *find_mma_weight_plan(problem);
   const double positions = 1 << p.log2_positions();

@@ -1,6 +1,6 @@
-// What kernels' times are made of, by their plans: the estimate of a time is the sum of its terms, each times a
-// coefficient that was fitted to measured times (calibration.inc). All estimates are microseconds from start to end, of
-// one machine, so that any two kernels can be compared.
+// The terms of kernels' times, derived from their plans: the estimate of a time is the sum of its terms, each times a
+// coefficient fitted to measured times (calibration.inc). All estimates are microseconds from start to end, on one
+// machine, so any two kernels can be compared.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -15,8 +15,8 @@ namespace adjoint::cuda {
 
 inline constexpr std::size_t kMostTerms = 10;
 
-/// The first is 1, for launches and whatever else is fixed; the second what memory_microseconds() says. Those after
-/// them depend on the kernel. None: the kernel is not to be chosen.
+/// The first term is 1, for launches and other fixed costs, and the second is memory_microseconds(). The others depend
+/// on the kernel. Empty: the kernel must not be chosen.
 class Terms {
  public:
   Terms() = default;
@@ -28,13 +28,13 @@ class Terms {
   std::size_t count_ = 0;
 };
 
-/// What memory takes to bring both operands and the filter and keep the result, each once.
+/// The time to read both operands and the filter and to write the result, each once.
 double memory_microseconds(const ConvProblem& problem);
 
 /// Clocks of a multiprocessor as microseconds.
 double clocks_as_microseconds(double clocks);
 
-// Each of a problem that the kernel takes; those of other orders are in rearranged.h.
+// For problems that the kernel takes; those of other orders are in rearranged.h.
 Terms plain_terms(const ConvProblem& problem);
 Terms plain_weight_terms(const ConvProblem& problem);
 Terms few_results_terms(const ConvProblem& problem);

@@ -1,8 +1,8 @@
 // conv and conv_transpose on Hopper's tensor cores: float32 (three tf32 products), TF32, bfloat16, float16.
 //
-// Where zeros stand in for values outside the input, or for the taps that a phase lacks, they are multiplied: infinity
-// or NaN in the input reaches every output that the plain kernels let it reach, and besides those only outputs less
-// than one stride from them, of the same sample and group; in the filter, only outputs of the same channel.
+// Zeros that stand for values outside the input, or for taps that a phase lacks, are multiplied. Infinity or NaN in the
+// input therefore reaches every output that it reaches in the plain kernels, and besides those only outputs less than
+// one stride from them, of the same sample and group; in the filter, it reaches only outputs of the same channel.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -24,33 +24,34 @@ extern const ConvKernel correlation_conv_transpose;
 struct CorrelationOperands {
   const void* x;
   const void* filter_blocks;
-  const void* bias;  // null for none
+  const void* bias;  // null for no bias
   void* out;
-  std::int32_t load_bytes;    // of x at once: correlation_load_bytes()
-  std::int32_t store_vector;  // elements that every row of out lets be written at once
+  std::int32_t load_bytes;    // bytes of x that one copy takes: correlation_load_bytes()
+  std::int32_t store_vector;  // elements of any row of out that can be written at once
   Activate<float> activate = {};
-  void* linear = nullptr;  // gets sum and bias as they are, like out; null where nobody asks for them
-  bool partial = false;    // whether results are float32 whatever x is: of slices of sums
-  // Whether the copy engine brings the input (correlation_loads_boxes()), and takes results away
+  void* linear = nullptr;  // receives sum and bias without activation, laid out like out; null if not needed
+  bool partial = false;    // results are float32 whatever x's dtype, for slices of sums
+  // True if the copy engine brings the input (correlation_loads_boxes()), and if it writes results
   // (correlation_stores_boxes()); by these maps.
   bool loads_boxes = false, stores_boxes = false;
-  std::uint32_t zero = 0;    // which kernels do not know to be: what they make of it waits for values
-  bool stores_sums = false;  // whether results leave straight from registers: correlation_stores_sums()
+  std::uint32_t zero = 0;    // kernels do not know that it is 0, so expressions with it wait for values
+  bool stores_sums = false;  // results are stored straight from registers: correlation_stores_sums()
   TensorMap in_map = {};
-  TensorMap out_maps[2] = {}, linear_maps[2] = {};  // the second where boxes are shifted: of those
+  TensorMap out_maps[2] = {}, linear_maps[2] = {};  // the second is for shifted boxes
 };
 
-/// Whether the copy engine may bring a plan's boxes of an input.
+/// Returns true if the copy engine may bring a plan's boxes of an input.
 inline bool correlation_loads_boxes(const CorrelationPlan& plan, const void* x) {
   return plan.boxed != 0 && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
 }
 
-/// Of a tile whose results may leave straight from registers: from narrower ones boxes were quicker (bench/lab/LOG.md).
+/// For tiles whose results may be stored straight from registers: for narrower ones boxes were faster
+/// (bench/lab/LOG.md).
 inline constexpr std::int32_t kFewestColumnsFromRegisters = 64;
 
-/// Whether float32 results leave straight from registers: sums without activation, to rows of whole sectors, where that
-/// is the quicker way (rows of four or eight phases, which take many boxes, and steps that gather), or results are
-/// partial: tools that watch memory do not see what the copy engine writes, which is read again.
+/// Returns true if float32 results are stored straight from registers: sums without activation, to rows of whole
+/// sectors, if that is faster (rows of four or eight phases, which take many boxes, and steps that gather), or partial
+/// results, which are read again: memory checkers do not see the copy engine's writes.
 inline bool correlation_stores_sums(const CorrelationPlan& plan, const CorrelationOperands& operands) {
   constexpr std::int64_t kSectorBytes = 32;
   constexpr std::int32_t kMostPhases = 8, kManyPhases = 4;
@@ -62,12 +63,12 @@ inline bool correlation_stores_sums(const CorrelationPlan& plan, const Correlati
   return operands.partial || plan.gathers || phases >= kManyPhases;
 }
 
-/// How operands of float32 come and go, where the plan and their addresses allow it, and inputs in pairs of columns,
-/// which begin at multiples of 16 bytes, come; has `encode(layout)` make the maps for the copy engine.
+/// Sets how operands of float32 are loaded and stored, as the plan and their addresses allow, and how inputs in pairs
+/// of columns, which begin at multiples of 16 bytes, are loaded; calls `encode(layout)` to make the copy engine's maps.
 template <class Encode>
 void set_correlation_ways(const CorrelationPlan& plan, bool split, const Encode& encode,
                           CorrelationOperands& operands) {
-  if (plan.tiles() == 0) return;  // the driver refuses maps of nothing
+  if (plan.tiles() == 0) return;  // the driver refuses empty maps
   operands.loads_boxes = correlation_loads_boxes(plan, operands.x);
   if (operands.loads_boxes) operands.in_map = encode(correlation_input_layout(plan, operands.x, split));
   if (plan.unit_columns == 2) return;
@@ -86,14 +87,14 @@ void set_correlation_ways(const CorrelationPlan& plan, bool split, const Encode&
 /// CorrelationOperands::store_vector of a problem.
 inline std::int32_t correlation_store_vector(const CorrelationPlan& plan, const ConvProblem& problem,
                                              std::int64_t element_size) {
-  // A flat plan's rows may end amid vectors of positions.
+  // A flat plan's rows may end within vectors of positions.
   const std::int64_t width = plan.flat() ? std::gcd(plan.out_w, plan.flat_w * plan.out_stride_w) : plan.out_w;
   const std::int32_t vector = row_vector(problem.out, width, element_size);
   return problem.linear == nullptr ? vector : std::min(vector, row_vector(problem.linear, width, element_size));
 }
 
-/// Whether results that staging rows hold are written pixel by pixel: rows of so many phases, or of several rows of
-/// phases in a tile, are no vectors of what is staged. `vector`: CorrelationOperands::store_vector.
+/// Returns true if the results in staging rows are written pixel by pixel: rows of so many phases, or of several rows
+/// of phases in a tile, are not staged as vectors. `vector`: CorrelationOperands::store_vector.
 ADJOINT_HD inline bool correlation_stores_pixels(const CorrelationPlan& plan, std::int32_t vector,
                                                  std::int32_t element_size) {
   if (plan.phases_per_class > 1) return true;
@@ -101,8 +102,8 @@ ADJOINT_HD inline bool correlation_stores_pixels(const CorrelationPlan& plan, st
   return plan.out_stride_w > 2 && !(wide && four_or_eight);
 }
 
-/// The problem's plan, null where there is none; and its operands but for the packed filter, with float32 results
-/// where they are partial. An input in pairs of columns begins at a multiple of 16 bytes.
+/// The problem's plan, or null if there is none; and its operands without the packed filter, with float32 results if
+/// they are partial. An input in pairs of columns begins at a multiple of 16 bytes.
 const CorrelationPlan* find_correlation_plan(const ConvProblem& problem);
 CorrelationOperands correlation_operands(const CorrelationPlan& plan, const ConvProblem& problem, bool partial = false);
 
@@ -113,7 +114,7 @@ void pack_correlation_filter(const CorrelationPlan& plan, const void* filter, vo
 /// Packs the problem's filter, then computes, on the device's current stream. One translation unit each.
 template <Arithmetic kArithmetic>
 void run_correlation(const CorrelationPlan& plan, const CorrelationOperands& operands, const ConvProblem& problem);
-/// The same for a problem, wherever its input begins; with float32 results where they are partial.
+/// The same for a problem, wherever its input begins; with float32 results if they are partial.
 void run_correlation(const CorrelationPlan& plan, const ConvProblem& problem, bool partial = false);
 
 }  // namespace adjoint::cuda

@@ -1,4 +1,4 @@
-// Where what the tensor-core kernels of conv and conv_transpose share lies in shared memory.
+// The layout of the shared memory that the tensor-core kernels of conv and conv_transpose have in common.
 #pragma once
 
 #include <adjoint/ops/conv/correlation/plan.h>

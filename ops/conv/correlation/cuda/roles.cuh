@@ -1,7 +1,7 @@
-// What a block of the tensor-core kernels of conv and conv_transpose is made of: where its shared memory lies, and the
-// roles of its warpgroups. All but the last multiply and store, each its share of a tile's positions; of the last, one
-// thread of the fourth warp streams filter blocks, and what is left of it brings the input. Stages and slots are rings
-// with a full and an empty mbarrier each.
+// The parts of a block of the tensor-core kernels of conv and conv_transpose: the layout of its shared memory, and the
+// roles of its warpgroups. All but the last multiply and store, each its share of a tile's positions. Of the last, one
+// thread of the fourth warp streams filter blocks, and the other warps bring the input. Stages and slots are rings with
+// a full and an empty mbarrier each.
 #pragma once
 
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
@@ -18,12 +18,12 @@
 
 namespace adjoint::cuda::correlation {
 
-/// A warp's staging rows on the way out, or boxes in their place: they lie first in the block's shared memory.
+/// A warp's staging rows for results, or boxes in their place: they come first in the block's shared memory.
 template <int kColumns, int kMTiles, bool kBlocked>
 inline constexpr int kStagingFloats = correlation_staged_columns(kColumns, kBlocked) *
                                       (correlation_staged_positions(kMTiles, kBlocked) + 4);
 
-/// From the shared address where the block's begins.
+/// From the shared address where the block's memory begins.
 template <int kConsumers, int kColumns, int kMTiles, bool kBlocked, bool kGathers>
 __device__ __forceinline__ SharedLayout lay_out(const CorrelationPlan& plan, std::uint32_t smem) {
   const CorrelationSmem at = correlation_smem(plan, kConsumers, kColumns, kMTiles, kBlocked, kGathers);
@@ -40,7 +40,7 @@ __device__ __forceinline__ SharedLayout lay_out(const CorrelationPlan& plan, std
   return layout;
 }
 
-/// `x_arrivals`: that fill a stage of the input.
+/// `x_arrivals`: the number of arrivals that fill a stage of the input.
 template <int kConsumers>
 __device__ __forceinline__ void init_barriers(const CorrelationPlan& plan, const SharedLayout& layout, int x_arrivals) {
   if (threadIdx.x == 0) {
@@ -54,7 +54,7 @@ __device__ __forceinline__ void init_barriers(const CorrelationPlan& plan, const
     }
     ptx::fence_mbarrier_init();
   }
-  // A cluster's blocks touch each other's barriers: not before they are made, nor after a block has gone.
+  // A cluster's blocks touch each other's barriers: only after they are initialised, and before a block has ended.
   if (plan.cluster > 1) {
     ptx::cluster_barrier();
   } else {
@@ -62,7 +62,7 @@ __device__ __forceinline__ void init_barriers(const CorrelationPlan& plan, const
   }
 }
 
-/// Result: of the elements that are stored, unless operands.partial says another.
+/// Result: the dtype of the stored elements, unless operands.partial says otherwise.
 template <class Result, Arithmetic kArithmetic, int kColumns, int kMTiles, class Multiplier>
 __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, const CorrelationOperands& operands,
                                                    const SharedLayout& layout, float* biases, unsigned char* smem,
@@ -91,7 +91,7 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
     }
     multiplier.multiply_tile(class_index);
     if (fills) ptx::barrier<128>(warpgroup + 1);
-    // Worked out again rather than held in registers through the loop.
+    // Recomputed rather than held in registers through the loop.
     const CorrelationWork work = correlation_work(p, ptx::opaque(tile));
     const auto store = [&](const auto& sums) {
       const int staging_warp = warpgroup * 4 + warp;
@@ -123,12 +123,12 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
       store(multiplier.sums);
     }
   }
-  if (operands.stores_boxes) ptx::bulk_wait_read();  // before the block's shared memory is another's
+  if (operands.stores_boxes) ptx::bulk_wait_read();  // before another block gets this shared memory
 }
 
-/// All of a block's work once its barriers are there. `bring_input(warp)`: what the last warpgroup's warps do besides
-/// the filter. Multiplier::kApart: whether the positions of its warps' m-tiles are 64 apart. Multiplier::kPaired:
-/// whether it takes steps of half a tile's columns in pairs. Result: as multiply_and_store's.
+/// All of a block's work after its barriers are initialised. `bring_input(warp)`: the work of the last warpgroup's
+/// warps besides the filter. Multiplier::kApart: the positions of its warps' m-tiles are 64 apart. Multiplier::kPaired:
+/// it takes steps of half a tile's columns in pairs. Result: as in multiply_and_store.
 template <Arithmetic kArithmetic, int kColumns, int kMTiles, int kConsumers, int kBlocksPerSM, class Multiplier,
           class Result = typename ArithmeticTraits<kArithmetic>::Element, class BringInput>
 __device__ __forceinline__ void run_roles(const CorrelationPlan& plan, const CorrelationOperands& operands,
@@ -137,8 +137,8 @@ __device__ __forceinline__ void run_roles(const CorrelationPlan& plan, const Cor
   auto* biases = reinterpret_cast<float*>(
       smem + correlation_smem(plan, kConsumers, kColumns, kMTiles, Multiplier::kApart, false).bias);
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-  // What the loaders give up, the multipliers take: together what the block was started with, or they would wait for
-  // ever.
+  // The multipliers take the registers that the loaders release: together the block's initial number, or they would
+  // wait for ever.
   constexpr int kThreads = 128 * (kConsumers + 1), kAtStart = 65536 / kBlocksPerSM / kThreads / 8 * 8;
   constexpr int kLoaderRegisters = kAtStart == 168 ? 88 : 64;
   constexpr int kRegisters = (kAtStart * (kConsumers + 1) - kLoaderRegisters) / kConsumers;

@@ -14,8 +14,8 @@
 namespace adjoint::cuda {
 namespace {
 
-/// Plans the quicker of the two kernels with slices. False where their tiles give all multiprocessors work without, for
-/// slices only cost additions then.
+/// Plans the faster of the two kernels with slices. Returns false if their tiles give all multiprocessors work without
+/// slices, because slices then only cost additions.
 bool plan_quickest(const ConvProblem& problem, CorrelationPlan& plan) {
   const bool split = is_split(problem);
   const auto plan_within = [&](const CorrelationPlan* whole, const CorrelationLimits& limits, CorrelationPlan& to) {
@@ -23,7 +23,7 @@ bool plan_quickest(const ConvProblem& problem, CorrelationPlan& plan) {
            plan_slices(problem.geometry, problem.role == ConvRole::kImage, arithmetic_of(problem), limits,
                        problem.machine, to);
   };
-  const auto of_all = [&](const auto& find) {  // whichever plans with slices are passed over
+  const auto of_all = [&](const auto& find) {  // regardless of skipped plans with slices
     const PlansAbove none(PlansAbove::kNone);
     return find(problem);
   };

@@ -1,4 +1,4 @@
-// Plans and calls the kernels for few results a position that are long sums. Each dtype is one translation unit.
+// Plans and calls the kernels for few results a position with long sums. Each dtype is one translation unit.
 #include <adjoint/ops/conv/few_results/cuda/few_results.h>
 
 #include <adjoint/core/cuda/runtime.h>
@@ -30,7 +30,7 @@ bool takes_weight(const ConvProblem& problem) {
   return problem.dtype != kFloat64 && find_few_weight_plan(problem) != nullptr;
 }
 
-/// run(partial), with memory for the plan's slices where it has several, which are added up then.
+/// run(partial), with memory for the sums of the plan's slices if it has several, which are then added up.
 template <class Plan, class Run>
 void run_slices(const Plan& plan, const ConvProblem& problem, const Run& run) {
   if (plan.slices == 1) return run(nullptr);

@@ -1,5 +1,5 @@
-// The kernels for few results a position that are long sums: float32 products on the ordinary cores, no tensor cores.
-// NaN and infinity go where they go in the plain kernels.
+// The kernels for few results a position with long sums: float32 products on the ordinary cores, no tensor cores. NaN
+// and infinity spread as in the plain kernels.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/problem.h>
@@ -11,12 +11,12 @@ extern const ConvKernel few_results_conv;
 extern const ConvKernel few_results_conv_transpose;
 extern const ConvKernel few_results_conv_weight;
 
-/// The problem's plans, null where there are none.
+/// The problem's plans, or null if there are none.
 const FewResultsPlan* find_few_results_plan(const ConvProblem& problem);
 const FewWeightPlan* find_few_weight_plan(const ConvProblem& problem);
 
-/// Enqueue the plan's kernel for the problem on the device's current stream; `partial`: for the slices' sums where
-/// there are several, else null. One translation unit a dtype.
+/// Enqueue the plan's kernel for the problem on the device's current stream; `partial`: memory for the slices' sums if
+/// there are several, else null. One translation unit per dtype.
 template <DType kDType>
 void run_few_results(const FewResultsPlan& plan, const ConvProblem& problem, float* partial);
 template <DType kDType>

@@ -1,5 +1,5 @@
-// conv and conv_transpose with few results a position (few_results/plan.h tells how the work is cut). A product that
-// has no place in the source is not made, so NaN and infinity go where they go in the plain kernels.
+// conv and conv_transpose with few results a position (few_results/plan.h describes how the work is cut). Products
+// outside the source are not computed, so NaN and infinity spread as in the plain kernels.
 #pragma once
 
 #include <adjoint/ops/conv/few_results/plan.h>
@@ -17,12 +17,13 @@ struct GatherOperands {
   const T* filter;
   const T* bias;  // or null
   T* result;
-  T* linear;                 // or null: gets sum and bias before the activation
-  float* partial;            // or null: gets the slices' sums, [sample and group][slice][channel][position]
+  T* linear;                 // or null: receives sum and bias before the activation
+  float* partial;            // or null: receives the slices' sums, [sample and group][slice][channel][position]
   Activate<float> activate;  // of sum and bias
 };
 
-/// Adds the products of kAtOnce source channels, `channel_lanes` apart. `source`, `filter`: of the first of them.
+/// Adds the products of kAtOnce source channels, `channel_lanes` apart. `source`, `filter`: of the first of these
+/// channels.
 template <int kChannels, int kAtOnce, class T>
 __device__ __forceinline__ void add_channels(const FewResultsPlan& p, const FewResultsPlace& place, const T* source,
                                              const T* filter, float (&sums)[kChannels]) {
@@ -33,7 +34,7 @@ __device__ __forceinline__ void add_channels(const FewResultsPlan& p, const FewR
     if (static_cast<unsigned>(row) >= static_cast<unsigned>(p.h.source)) continue;
     const T* from = source + row * p.w.source;
     const T* by = filter + (rows.tap + i * p.h.tap_step) * p.kernel_w + columns.tap;
-    // Loads of a column outside are of another one, so that those of several taps are under way together.
+    // A column outside is replaced by another one, so that the loads of several taps are in flight together.
 #pragma unroll 2
     for (int j = 0; j < columns.taps; ++j) {
       const int column = place.source_column + j * p.w.source_step;
@@ -44,7 +45,7 @@ __device__ __forceinline__ void add_channels(const FewResultsPlan& p, const FewR
       for (int u = 0; u < kAtOnce; ++u) values[u] = to_float(at[u * source_step]);
 #pragma unroll
       for (int m = 0; m < kChannels; ++m) {
-        // A channel that the result lacks is another one, which nobody stores.
+        // A channel past the result's last one repeats it; its sum is not stored.
         const T* of = by + j * p.w.tap_step + min(m, p.channels - 1) * p.filter_channel;
 #pragma unroll
         for (int u = 0; u < kAtOnce; ++u) weights[m][u] = to_float(of[u * filter_step]);
@@ -60,7 +61,7 @@ __device__ __forceinline__ void add_channels(const FewResultsPlan& p, const FewR
   }
 }
 
-/// The sums of the block's channel lanes, in the first of them.
+/// Adds up the sums of the block's channel lanes; the first lane gets the total.
 template <int kChannels>
 __device__ __forceinline__ void add_channel_lanes(const FewResultsPlan& p, int channel_lane, float* shared,
                                                   float (&sums)[kChannels]) {

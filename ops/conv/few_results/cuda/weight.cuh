@@ -1,5 +1,5 @@
-// conv_weight with few channels of one operand (few_results/plan.h tells how the work is cut). A product that has no
-// place in the image is not made, so NaN and infinity go where they go in the plain kernels.
+// conv_weight with few channels of one operand (few_results/plan.h describes how the work is cut). Products outside the
+// image are not computed, so NaN and infinity spread as in the plain kernels.
 #pragma once
 
 #include <adjoint/ops/conv/few_results/plan.h>
@@ -14,7 +14,7 @@ struct WeightOperands {
   const T* image;
   const T* feature;
   T* filter;
-  float* partial;  // or null: gets the slices' sums, [group][slice][the filter's order]
+  float* partial;  // or null: receives the slices' sums, [group][slice][the filter's order]
 };
 
 /// The warp's sums of each of kCount values: value lane / (32 / kCount) in every lane.
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kFewThreads)
   const FewWeightTile tile = few_weight_tile(p, index);
   const int image_h = static_cast<int>(p.image[0]), image_w = static_cast<int>(p.image[1]);
   const int image_plane = image_h * image_w, feature_plane = static_cast<int>(p.feature[0] * p.feature[1]);
-  // A channel or tap that is not there is another one, which nobody stores.
+  // A channel or tap past the last one repeats it; its sum is not stored.
   int images[kImage], features[kFeature], tap_row[kTaps], tap_column[kTaps];
 #pragma unroll
   for (int i = 0; i < kImage; ++i) images[i] = min(tile.image_channel + i, p.image_channels - 1) * image_plane;
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kFewThreads)
     bool inside[kTaps];
 #pragma unroll
     for (int f = 0; f < kFeature; ++f) by[f] = to_float(feature[features[f]]);
-      // Loads of a tap outside are of another place, so that all are under way together.
+      // A tap outside is replaced by another place, so that all loads are in flight together.
 #pragma unroll
     for (int t = 0; t < kTaps; ++t) {
       const int image_row = top + tap_row[t], image_column = left + tap_column[t];
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(kFewThreads)
     }
   }
 
-  constexpr int kLanes = 32 / kSums;  // that hold the same sum
+  constexpr int kLanes = 32 / kSums;  // lanes that hold the same sum
   const float sum = sum_of_warp(sums);
   const int place = lane / kLanes, f = place % kFeature, i = place / kFeature % kImage, t = place / kFeature / kImage;
   const int feature_channel = tile.feature_channel + f, image_channel = tile.image_channel + i, tap = tile.tap + t;
@@ -108,7 +108,8 @@ __global__ void __launch_bounds__(kFewThreads)
       tap >= p.taps) {
     return;
   }
-  const std::int64_t numel = std::int64_t{p.feature_channels} * p.image_channels * p.taps;  // of a group's filter
+  const std::int64_t numel =
+      std::int64_t{p.feature_channels} * p.image_channels * p.taps;  // elements of a group's filter
   const std::int64_t at = (std::int64_t{feature_channel} * p.image_channels + image_channel) * p.taps + tap;
   if (operands.partial != nullptr) {
     operands.partial[(std::int64_t{tile.group} * p.slices + tile.slice) * numel + at] = sum;

@@ -18,7 +18,7 @@ void transpose(const LineCopy& m, const void* from, void* to, int device) {
          m.source_group, static_cast<int>(line_tiles));
 }
 
-/// Halves, or floats as twice as many.
+/// Copies halves; floats are copied as two halves each.
 void copy_lines(const LineCopy& m, std::int64_t element_bytes, const void* from, void* to, int device) {
   const std::int64_t width = m.width * element_bytes / 2, line_vectors = m.pitch * element_bytes / 16;
   const int vector = product::copy_vector(from, width);

@@ -1,5 +1,5 @@
-// Copies a factor for the kernel for products of matrices (product/cuda/kernel.cuh) where the copy engine cannot have
-// it as it is: to lines that begin at multiples of 16 bytes, or transposed.
+// Copies a factor for the kernel for products of matrices (product/cuda/kernel.cuh) where the copy engine cannot read
+// it unchanged: to lines that begin at multiples of 16 bytes, or transposed.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
@@ -12,7 +12,7 @@ namespace adjoint::cuda::product {
 
 inline constexpr int kCopyThreads = 256;
 
-/// How many halves of a line may be read at once.
+/// Halves of a line that may be read at once.
 inline int copy_vector(const void* from, std::int64_t width) {
   for (const int vector : {4, 2}) {
     if (rows_aligned(from, 2 * width, 2 * vector)) return vector;
@@ -20,8 +20,8 @@ inline int copy_vector(const void* from, std::int64_t width) {
   return 1;
 }
 
-/// Lines of `width` halves that follow each other, to lines of so many vectors of eight, with zeros behind. A thread
-/// writes a vector and reads kRead elements at once, to which lines are aligned.
+/// Copies consecutive lines of `width` halves to lines of whole vectors of eight, padded with zeros. A thread writes a
+/// vector and reads kRead elements at once; the lines must be aligned to kRead elements.
 template <int kRead>
 __global__ void __launch_bounds__(kCopyThreads)
     copy_lines_kernel(const std::uint16_t* __restrict__ from, std::uint16_t* __restrict__ to, std::int64_t lines,
@@ -48,8 +48,8 @@ __global__ void __launch_bounds__(kCopyThreads)
 
 inline constexpr int kTransposeTile = 32, kTransposeRows = 8;  // floats; threads along the other axis
 
-/// Each group's lines of `columns` elements to columns of `lines`, which are `pitch` apart with zeros behind. A block
-/// of threads moves a tile; groups are the grid's second axis.
+/// Transposes each group's lines of `columns` elements to columns of `lines`, `pitch` apart and padded with zeros. A
+/// block of threads moves a tile; groups are the grid's second axis.
 __global__ void __launch_bounds__(kTransposeTile* kTransposeRows)
     transpose_kernel(const float* __restrict__ from, float* __restrict__ to, std::int64_t lines, std::int64_t columns,
                      std::int64_t pitch, std::int64_t line_stride, std::int64_t group_stride, int line_tiles) {

@@ -1,16 +1,17 @@
-// Copies of a matrix's lines for the copy engine, which wants them to begin at multiples of 16 bytes, or transposed.
+// Copies of a matrix's lines for the copy engine, which requires them to begin at multiples of 16 bytes, or transposed
+// copies.
 #pragma once
 
 #include <cstdint>
 
 namespace adjoint::cuda {
 
-/// `lines` of `width` elements that follow each other, to lines `pitch` apart. Or transposed, floats alone: of each of
+/// Consecutive `lines` of `width` elements, to lines `pitch` apart. Or transposed, for floats only: in each of
 /// `groups`, `source_group` apart, `width` lines of `columns` elements, `source_line` apart, to lines of `width`.
 struct LineCopy {
   std::int64_t lines, width, pitch;
   std::int64_t columns, groups;
-  std::int64_t source_line, source_group;  // 0 where nothing is transposed
+  std::int64_t source_line, source_group;  // 0 unless transposed
 };
 
 /// On the device's current stream.

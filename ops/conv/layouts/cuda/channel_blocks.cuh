@@ -1,4 +1,4 @@
-// Copies images in channel blocks (channel_blocks.h), rounded once, split into heads and tails where float32 is.
+// Copies images in channel blocks (channel_blocks.h), rounded once; float32 may be split into heads and tails.
 #pragma once
 
 #include <adjoint/core/divider.h>
@@ -11,10 +11,10 @@
 namespace adjoint::cuda::channel_blocks {
 
 inline constexpr int kCopyThreads = 256;
-inline constexpr int kChunksOfThread = 2;  // that a thread copies a position of
+inline constexpr int kChunksOfThread = 2;  // chunks of which a thread copies a position
 
-/// Blocks of threads: kCopyThreads positions of the copy's planes, kChunksOfThread chunks of a group. Indices are taken
-/// apart without divisions, which would be most of the work.
+/// Blocks of threads: kCopyThreads positions of the copy's planes, kChunksOfThread chunks of a group. Indices are
+/// decomposed without divisions, which would dominate the time.
 struct CopyGrid {
   std::int64_t blocks;
   Divider chunk_sets, group_sets;                      // sets of chunks, of all groups and of one
@@ -34,8 +34,8 @@ inline CopyGrid copy_grid(const ChannelBlocks& c) {
           .stride_w = divider(c.stride_w)};
 }
 
-/// One position, in the input's order, of some chunks of a group. A thread reads all channels of a chunk before it
-/// writes any.
+/// Copies one position, in the input's order, of some chunks of a group. A thread reads all channels of a chunk before
+/// it writes any.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void copy_position(const ChannelBlocks& c, const CopyGrid& grid,
                                               const typename ArithmeticTraits<kArithmetic>::Element* x, uint4* copy,

@@ -8,13 +8,13 @@
 
 namespace adjoint::cuda {
 
-/// Planes at `from`, apart at `to`.
+/// Takes the planes at `from` apart; writes the parts to `to`.
 void unshuffle(const Unshuffle& how, std::int64_t element_size, const void* from, void* to, int device);
-/// What is apart at `from`, put together at `to`.
+/// Puts the parts at `from` together; writes the planes to `to`.
 void shuffle(const Unshuffle& how, std::int64_t element_size, const void* from, void* to, int device);
-/// Samples at `from`, behind positions at `to`.
+/// Copies the samples at `from` to `to`, where samples are the innermost axis.
 void put_samples_last(const SamplesLast& how, std::int64_t element_size, const void* from, void* to, int device);
-/// Each of `count` elements, `times` times.
+/// Writes each of `count` elements `times` times.
 void repeat(std::int64_t count, std::int64_t times, std::int64_t element_size, const void* from, void* to, int device);
 
 }  // namespace adjoint::cuda

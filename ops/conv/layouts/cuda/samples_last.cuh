@@ -1,6 +1,6 @@
 // Puts samples behind positions, for conv_weight: [sample][channel][row][column] to [channel][residue of rows][of
 // columns][block of rows][of columns][sample]. Both sides are read and written along their rows, through a tile in
-// shared memory, of vectors of 16 bytes: samples of one position.
+// shared memory made of vectors of 16 bytes: samples of one position.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
@@ -12,7 +12,7 @@ namespace adjoint::cuda::rearranged {
 
 inline constexpr int kSamplesThreads = 128;
 
-/// Where a position is in a plane; negative outside.
+/// The place of a position in a plane; negative outside.
 __device__ __forceinline__ int source_of(const SamplesLast& s, int position) {
   if (position >= static_cast<int>(s.positions())) return -1;
   if (s.stride[0] == 1 && s.stride[1] == 1) return position;
@@ -24,16 +24,16 @@ __device__ __forceinline__ int source_of(const SamplesLast& s, int position) {
   return at_h >= 0 && at_h < extent_h && at_w >= 0 && at_w < extent_w ? at_h * extent_w + at_w : -1;
 }
 
-/// Where a tile with so many vectors a position has one: eight neighbouring positions' in a vector's turn are in all
-/// banks, and so are eight neighbours of the output.
+/// The place of a vector in a tile with kVectors vectors a position: eight neighbouring positions' vectors of one index
+/// fall into all banks, and so do eight neighbours of the output.
 template <int kVectors>
 constexpr __device__ unsigned vector_place(unsigned position, unsigned vector) {
   constexpr unsigned kTurns = kVectors < 8 ? kVectors : 8;
   return position * kVectors + (vector ^ (position / (8 / kTurns) % kTurns));
 }
 
-/// Reads a thread's vectors of a position, of which other threads have those in between. Zeros stand for all but the
-/// first `left` samples, unless all are there.
+/// Reads a thread's vectors of a position; other threads have the vectors in between. Only the first `left` samples are
+/// read, and the rest are zeros; kWhole: all samples are there.
 template <bool kWhole, int kSharers, class T, int kOwnVectors, int kVector>
 __device__ __forceinline__ void read_samples(const T* __restrict__ next, int step, int left,
                                              T (&values)[kOwnVectors][kVector]) {
@@ -48,7 +48,7 @@ __device__ __forceinline__ void read_samples(const T* __restrict__ next, int ste
   }
 }
 
-/// T: an unsigned integer of the elements' size. kSamples: of a tile.
+/// T: an unsigned integer of the elements' size. kSamples: samples of a tile.
 template <class T, int kSamples>
 __global__ void __launch_bounds__(kSamplesThreads)
     samples_last_kernel(const __grid_constant__ SamplesLast s, const T* __restrict__ from, T* __restrict__ to) {
@@ -56,14 +56,14 @@ __global__ void __launch_bounds__(kSamplesThreads)
   constexpr int kPerWord = 4 / sizeof(T), kVector = 16 / sizeof(T);
   constexpr int kPositions = kSamplesTile / kSamples, kVectors = kSamples / kVector;     // of a position
   constexpr int kOwn = kPositions > kSamplesThreads ? kPositions / kSamplesThreads : 1;  // positions of a thread
-  constexpr int kSharers = kOwn * kSamplesThreads / kPositions;                          // threads of a position
+  constexpr int kSharers = kOwn * kSamplesThreads / kPositions;  // threads that share a position
   constexpr int kOwnVectors = kVectors / kSharers;
   __shared__ Words tile_vectors[kSamplesTile / kVector];  // (kPositions, kVectors), at vector_place()
   const auto thread = static_cast<int>(threadIdx.x), samples = static_cast<int>(s.samples);
   const SamplesTile tile = samples_tile(s, static_cast<int>(blockIdx.x));
   const auto plane = static_cast<int>(s.extents[0] * s.extents[1]), step = static_cast<int>(s.channels) * plane;
   const int first_vector = thread / kPositions, first_sample = tile.sample + first_vector * kVector;
-  T values[kOwn][kOwnVectors][kVector];  // all are under way before the first is used
+  T values[kOwn][kOwnVectors][kVector];  // all loads are in flight before the first is used
   const T* const first = from + (std::int64_t{first_sample} * step + tile.channel * plane);
 #pragma unroll
   for (int own = 0; own < kOwn; ++own) {
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kSamplesThreads)
   static_assert(kStep % 8 == 0, "so many positions on, places are alike");
   const auto positions = static_cast<int>(s.positions()), padded_samples = static_cast<int>(s.padded_samples);
   const int position = thread / kVectors, vector = thread % kVectors, n = tile.sample + vector * kVector;
-  const int end = n < padded_samples ? positions - tile.position : 0;  // of the positions that are there
+  const int end = n < padded_samples ? positions - tile.position : 0;  // end of the positions that exist
   const Words* const staged = tile_vectors + vector_place<kVectors>(position, vector);
   T* out = to + ((std::int64_t{tile.channel} * positions + tile.position + position) * padded_samples + n);
 #pragma unroll

@@ -1,5 +1,5 @@
 // Takes planes apart by position modulo stride, and puts them together again. Both sides are read and written along
-// their rows, through a tile in shared memory; here one by one where they are planes.
+// their rows, through a tile in shared memory; this version accesses the planes one element at a time.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
@@ -12,11 +12,11 @@
 
 namespace adjoint::cuda::rearranged {
 
-/// Where a tile's element is, so that elements a power of two apart are in different banks.
+/// The place of a tile's element, skewed so that elements a power of two apart are in different banks.
 constexpr __device__ int skewed(int place) { return place + place / 32; }
 
-/// Calls visit(where, place) for every element of the tile as planes have it: where it is in them, negative where they
-/// have none there, and its place in the tile, [block of rows][residue][column]. Some lanes, or all, share a
+/// Calls visit(where, place) for every element of the tile in the planes' order: its offset in the planes, negative if
+/// they have no such element, and its place in the tile, [block of rows][residue][column]. Some lanes, or all, share a
 /// row.
 template <class Visit>
 __device__ __forceinline__ void for_planes(const Unshuffle& u, const Tile& tile, const Visit& visit) {
@@ -28,7 +28,7 @@ __device__ __forceinline__ void for_planes(const Unshuffle& u, const Tile& tile,
     int residue = row;
     const int block = u.rows.split(residue);
     const std::int64_t h = (tile.h + block) * u.stride[0] + tile.residue_h + residue - u.padding[0];
-    // Past the last residue are rows of other tiles.
+    // Rows past the last residue belong to other tiles.
     const bool inside = tile.residue_h + residue < u.residues[0] && h >= 0 && h < u.extents[0];
     const std::int64_t begin = (tile.plane * u.extents[0] + h) * width;
 #pragma unroll 8
@@ -39,8 +39,8 @@ __device__ __forceinline__ void for_planes(const Unshuffle& u, const Tile& tile,
   }
 }
 
-/// T: an unsigned integer of the elements' size. kBack: from what is apart to planes. kVector: elements that are read
-/// or written at once where they are apart.
+/// T: an unsigned integer of the elements' size. kBack: from the parts to planes. kVector: elements that are read or
+/// written at once in the parts.
 template <class T, bool kBack, int kVector>
 __global__ void __launch_bounds__(kThreads)
     unshuffle_kernel(const __grid_constant__ Unshuffle u, const T* __restrict__ from, T* __restrict__ to) {
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 using UnshuffleKernel = void (*)(Unshuffle, const T*, T*);
 
-/// The kernel that moves an operand so.
+/// The kernel that rearranges an operand.
 template <class T, bool kBack>
 UnshuffleKernel<T> unshuffle_kernel_of(const Unshuffle& how) {
   if constexpr (kBack) {
@@ -93,7 +93,7 @@ UnshuffleKernel<T> unshuffle_kernel_of(const Unshuffle& how) {
   }
 }
 
-/// Each of `count` elements of `from`, `times` times.
+/// Writes each of `count` elements of `from` `times` times.
 template <class T>
 __global__ void __launch_bounds__(kThreads) repeat_kernel(const T* from, T* to, int count, Divider times) {
   const int index = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);

@@ -1,6 +1,6 @@
-// Takes planes apart where rows of what is apart are whole vectors of 16 bytes. Planes' rows, which begin anywhere, are
-// read by the aligned vectors that hold them; elements are put one by one where a tile in shared memory has them apart,
-// amid zeros; and the tile is written as it lies, by vectors.
+// Takes planes apart where rows of the parts are whole vectors of 16 bytes. The planes' rows, which may begin anywhere,
+// are read by the aligned vectors that hold them; elements are put one by one into a tile in shared memory in the
+// parts' order, filled up with zeros; and the tile is written in that order, by vectors.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
@@ -11,11 +11,11 @@
 
 namespace adjoint::cuda::rearranged {
 
-/// The columns' stride: 1, 2 or 4, with all residues kept; or 0, any.
+/// The columns' stride: 1, 2 or 4, with all residues kept; or 0 for any stride.
 template <int kStride>
 struct Stride {};
 
-/// What is moved at once, whatever its elements are.
+/// The unit of a move, whatever its elements are.
 using Words = Pack<std::uint32_t, 4>;
 
 template <class T>
@@ -24,14 +24,14 @@ constexpr __device__ T element(const Words& vector, int index) {
   return static_cast<T>(vector.values[index / kPerWord] >> 32 / kPerWord * (index % kPerWord));
 }
 
-/// Puts a vector's elements, the first of which is the tile's column x, where a row is apart. `kept`: a bit for each
-/// that is wanted. part: elements of a residue of columns in the tile. x may be negative, by less than a vector.
+/// Puts a vector's elements, the first of which is the tile's column x, into a row of the parts. `kept`: a bit for each
+/// wanted element. part: elements of a residue of columns in the tile. x may be negative, by less than a vector.
 template <class T, int kStride>
 __device__ __forceinline__ void put_apart(const Unshuffle& u, const Words& vector, int x, unsigned kept, int part,
                                           T* row) {
   constexpr int kVector = 16 / sizeof(T);
   if constexpr (kStride != 0) {
-    // Every kStride-th element is of one residue: those have neighbouring places.
+    // Every kStride-th element has the same residue; these have neighbouring places.
     const auto from = static_cast<unsigned>(x + kVector);  // kVector is a multiple of the stride
     const int column = static_cast<int>(from % kStride);
     T* to = row + (column * part + static_cast<int>(from / kStride) - kVector / kStride);
@@ -61,14 +61,14 @@ __device__ __forceinline__ void put_apart(const Unshuffle& u, const Words& vecto
   }
 }
 
-/// What the planes have of a tile. Rows and columns are counted from the tile's own first ones.
+/// The part of a tile that lies in the planes. Rows and columns are counted from the tile's first ones.
 struct TileRows {
-  std::int64_t begin;        // where its first column that they have is, in its first row
-  std::int64_t begin_apart;  // and where the tile is when apart
+  std::int64_t begin;        // offset of its first column inside the planes, in its first row
+  std::int64_t begin_apart;  // offset of the tile in the parts
   std::int32_t begin_h, end_h, begin_w, end_w;
   std::int32_t residues;     // of rows
-  std::int32_t vectors;      // that hold them
-  std::int32_t first, last;  // of vectors that are not in part before or after the planes, counted from `begin`
+  std::int32_t vectors;      // vectors that hold the rows
+  std::int32_t first, last;  // the vectors, counted from `begin`, that lie wholly inside the planes
   std::uint32_t misaligned;  // elements from some multiple of 16 bytes to `begin`
 };
 
@@ -99,21 +99,22 @@ __device__ __forceinline__ TileRows rows_of(const Unshuffle& u, const Tile& tile
   return rows;
 }
 
-/// Brings what the planes have of a tile into it.
+/// Brings the part of a tile that lies in the planes into shared memory.
 template <class T, int kStride, bool kPlanes>
 __device__ __forceinline__ void bring_rows(const Unshuffle& u, const TileRows& rows, const T* __restrict__ from,
                                            T* tile_values) {
   constexpr int kVector = 16 / sizeof(T), kPerWord = 4 / sizeof(T);
-  constexpr int kAtOnce = 2;  // vectors of a thread that are under way
+  constexpr int kAtOnce = 2;  // vectors of a thread that are in flight
   const auto stride_h = static_cast<int>(u.stride[0]);
   const auto extent_h = static_cast<int>(u.extents[0]), extent_w = static_cast<int>(u.extents[1]);
-  // Of the tile, where it is apart.
+  // Of the tile, in the parts.
   const auto blocks_w = static_cast<int>(u.tile_blocks[1]), part = static_cast<int>(u.blocks_h.divisor()) * blocks_w;
   const T* const planes = from + rows.begin;
   const int row_part = static_cast<int>(u.residues_w.divisor()) * part;
   for (int number = static_cast<int>(threadIdx.x); number < rows.vectors; number += kAtOnce * kThreads) {
     Words vectors[kAtOnce]{};
-    int first[kAtOnce], places[kAtOnce];  // its first element's column in the tile; where the row is apart, or negative
+    int first[kAtOnce],
+        places[kAtOnce];  // its first element's column in the tile; the row's place in the parts, or negative
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
       int vector = number + i * kThreads, residue = u.row_vectors.split(vector), plane = 0;
@@ -156,7 +157,7 @@ __global__ void __launch_bounds__(kThreads, kStride == 0 ? 5 : 6)  // without sp
     unshuffle_vectors_kernel(const __grid_constant__ Unshuffle u, const T* __restrict__ from, T* __restrict__ to) {
   constexpr int kVector = 16 / sizeof(T);
   alignas(16) __shared__ T tile_values[kUnshuffleBytes / sizeof(T)];
-  __shared__ TileRows tile_rows;  // reckoned by one thread: it takes as long as what a thread does then
+  __shared__ TileRows tile_rows;  // computed by one thread: it takes as long as the rest of a thread's work
   auto* const vectors = reinterpret_cast<Words*>(tile_values);
   const auto block = static_cast<int>(blockIdx.x);
   const Tile tile = kPlanes ? Tile{.plane = block * u.tile_planes} : tile_of(u, block);
@@ -166,7 +167,7 @@ __global__ void __launch_bounds__(kThreads, kStride == 0 ? 5 : 6)  // without sp
   for (int number = thread; number < count; number += kThreads) vectors[number] = Words{};
   if (thread == 0) tile_rows = rows_of(u, tile, from);
   __syncthreads();
-  const TileRows rows = tile_rows;  // a copy, for what is written to the tile does not change it
+  const TileRows rows = tile_rows;  // a copy, as writes to the tile do not change it
   bring_rows<T, kStride, kPlanes>(u, rows, from, tile_values);
   __syncthreads();
   T* const out = to + tile_rows.begin_apart;

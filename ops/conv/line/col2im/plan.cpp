@@ -11,7 +11,7 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr std::int64_t kSmemOfMultiprocessor = 233472, kSmemOfSystem = 1024;  // sm_90; the second of every block
+constexpr std::int64_t kSmemOfMultiprocessor = 233472, kSmemOfSystem = 1024;  // sm_90; the second: of every block
 constexpr std::int64_t kMostTiles = std::int64_t{1} << 30;
 constexpr std::int32_t kMostColumnTiles = 4096;
 constexpr std::int32_t kMostTileColumns = 1 << 16;  // shared memory holds fewer
@@ -45,11 +45,11 @@ bool choose_stages(Col2imPlan& p) {
   p.depths = kCol2imDepths[1];
   if (eights <= kCol2imDepths[0]) p.depths = kCol2imDepths[0];
   p.stages = static_cast<std::int32_t>(ceil_div(eights, p.depths));
-  constexpr std::int32_t kMostEights = 64;  // of which the filter would take more shared memory than there is
+  constexpr std::int32_t kMostEights = 64;  // for more, the filter would not fit into shared memory
   return p.stages * p.depths <= kMostEights;
 }
 
-/// As many stages as shared memory takes of a block, of which there are two a multiprocessor if that is enough.
+/// As many stages as fit into a block's shared memory, with two blocks a multiprocessor if that leaves enough.
 bool fit_smem(Col2imPlan& p) {
   for (p.blocks_per_sm = 2; p.blocks_per_sm >= 1; --p.blocks_per_sm) {
     const std::int64_t bytes = kSmemOfMultiprocessor / p.blocks_per_sm - kSmemOfSystem;
@@ -60,14 +60,14 @@ bool fit_smem(Col2imPlan& p) {
   return false;
 }
 
-/// Clocks of a tile on a multiprocessor, which works on blocks_per_sm of them at once.
+/// Clocks of a tile on a multiprocessor, which works on blocks_per_sm tiles at once.
 double tile_clocks(const Col2imPlan& p) {
   const double split = p.parts > 1 ? 3 : 1;
   // Boxes begin at multiples of four columns.
   const double chunks = std::ceil((std::min(p.tile_columns + p.w.span(), p.w.source) + (p.column_tiles > 1 ? 3 : 0)) /
                                   static_cast<double>(kCol2imChunk));
   const double tensor = split * p.padded_channels() / 8 * p.columns / 2;
-  // A warp's instructions: those that read and multiply, that store sums, that add them up, and that store results.
+  // A warp's instructions: for reading and multiplying, for storing sums, for adding them up, and for storing results.
   const double products = p.padded_channels() / 8 * (6 + 16 * (split - 1)) + 120 + p.used_columns() / 2;
   const double items =
       std::ceil(p.reached_positions() * p.channels * p.kernel_h / static_cast<double>(kCol2imConsumers));
@@ -76,7 +76,7 @@ double tile_clocks(const Col2imPlan& p) {
                         (30 + 15 * std::ceil(static_cast<double>(p.tile_columns) * p.w.phases / kCol2imConsumers));
   constexpr double kClocksPerInstruction = 5.5, kStart = 12000;
   double chunk = std::max(tensor * p.blocks_per_sm, kClocksPerInstruction * (products + adds));
-  // Where registers do not suffice, and products of a chunk wait for each other.
+  // Here registers do not suffice, and a chunk's products wait for each other.
   if (p.parts > 1 && p.columns > 64) chunk += 1.5 * tensor * p.blocks_per_sm;
   return kStart + (p.rows + p.h.span()) * chunks * chunk + p.rows * stores * kClocksPerInstruction;
 }
@@ -85,7 +85,7 @@ bool place_columns(Col2imPlan& p, std::int32_t tiles) {
   p.tile_columns = static_cast<std::int32_t>(ceil_div(p.w.positions, tiles));
   p.column_tiles = static_cast<std::int32_t>(ceil_div(p.w.positions, p.tile_columns));
   if (p.tile_columns > kMostTileColumns) return false;
-  // Neighbouring results, which are neighbouring phases, in different banks.
+  // Neighbouring results, which are neighbouring phases, fall into different banks.
   const std::int32_t apart = static_cast<std::int32_t>(ceil_div(32, p.w.phases)) % 32;
   p.result_pitch = static_cast<std::int32_t>(ceil_div(p.tile_columns - apart, 32)) * 32 + apart;
   return fit_smem(p);

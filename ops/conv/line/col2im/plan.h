@@ -27,9 +27,9 @@ inline constexpr int kCol2imBox = 32;         // that one box holds
 inline constexpr int kCol2imConsumers = 128;  // threads: a warpgroup
 inline constexpr int kCol2imThreads = kCol2imConsumers + 32;
 inline constexpr int kCol2imColumns[] = {32, 64, 96, 128};  // compiled: wgmma's N
-inline constexpr int kCol2imDepths[] = {4, 8};              // likewise: a stage's channels, in eights
+inline constexpr int kCol2imDepths[] = {4, 8};              // compiled: a stage's channels, in eights
 inline constexpr int kMaxCol2imStages = 4;
-inline constexpr int kCol2imBarrierBytes = 1024;  // what follows begins at a multiple of the swizzle's 1024
+inline constexpr int kCol2imBarrierBytes = 1024;  // the data after it begins at a multiple of the swizzle's 1024
 inline constexpr int kMaxCol2imTaps = 32;         // of an axis
 inline constexpr std::int32_t kNoCol2imTap = -1;
 
@@ -38,7 +38,7 @@ struct Col2imPlan : LinePlan {
   std::int32_t parts;            // 2 where float32 is split into heads and tails
   std::int32_t columns;          // of the product, as compiled
   std::int32_t depths, stages;   // of a stage, and of a chunk
-  std::int32_t source_stages;    // as many stages are on their way at once
+  std::int32_t source_stages;    // as many stages are in flight at once
   std::int32_t rows, row_tiles;  // of positions, of a tile; of a plane
   std::int32_t margin;           // zeros on either side of a column's sums; even, as pairs are stored
   std::int32_t sum_pitch;        // from a column's sums to the next's; 4 modulo 8, so that pairs hit each bank once
@@ -48,21 +48,21 @@ struct Col2imPlan : LinePlan {
   Divider row_tiles_divider, batch_divider, ring_divider;
   std::int32_t tap_offset_h[kMaxCol2imTaps];  // of each: the source's row from the position's
   std::int32_t tap_phase_h[kMaxCol2imTaps];
-  /// Of each phase's taps of the columns: bytes from a position's place in the sums of a row's first tap, less the
-  /// least offset's. kNoCol2imTap after the last.
+  /// For each phase of the columns, its taps: bytes from a position's place in the sums of a row's first tap to the
+  /// tap's place, less the least offset. kNoCol2imTap after the last.
   std::int32_t tap_place[kLineMaxPhases][kMaxCol2imTaps];
   std::int32_t phase_taps;  // the most of a phase
   Divider reached_divider;  // by reached_positions()
 
   ADJOINT_HD std::int32_t used_columns() const { return channels * kernel_h * kernel_w; }
-  /// Positions of a row that a chunk's sums are added to.
+  /// Positions of a row to which a chunk's sums are added.
   ADJOINT_HD std::int32_t reached_positions() const { return kCol2imChunk + w.span(); }
-  /// Of all stages: a multiple of a stage's.
+  /// Channels of all stages: a multiple of a stage's.
   ADJOINT_HD std::int32_t padded_channels() const { return stages * depths * 8; }
   ADJOINT_HD std::int32_t stage_bytes() const { return depths * 8 * kCol2imChunk * 4; }
   /// [part][four channels][column][channel].
   ADJOINT_HD std::int32_t filter_vectors() const { return parts * (padded_channels() / 4) * columns; }
-  /// Columns that sums have a place for: those that are used, in eights, and half of the product's at least.
+  /// Columns with a place for sums: the used ones, rounded up to eights, and at least half of the product's.
   ADJOINT_HD std::int32_t sum_columns() const {
     const std::int32_t eights = (used_columns() + 7) / 8 * 8;
     return eights > columns / 2 ? eights : columns / 2;
@@ -70,15 +70,14 @@ struct Col2imPlan : LinePlan {
   ADJOINT_HD std::int32_t sum_elements() const { return sum_columns() * sum_pitch; }
   ADJOINT_HD std::int32_t row_results() const { return channels * w.phases * result_pitch; }  // of one phase of rows
   ADJOINT_HD std::int32_t ring_elements() const { return (ring_rows * h.phases * row_results() + 3) / 4 * 4; }
-  /// In 64 bits, for a plan that does not fit.
+  /// In 64 bits, as plans may not fit.
   ADJOINT_HD std::int64_t smem_bytes() const {
     return kCol2imBarrierBytes + std::int64_t{source_stages} * stage_bytes() + std::int64_t{16} * filter_vectors() +
            4 * (sum_elements() + (std::int64_t{ring_rows} * h.phases * row_results() + 3) / 4 * 4);
   }
 };
 
-/// A tile: its first position and how many there are, and what it reads of the source. No chunks where it reads
-/// nothing.
+/// A tile: its first position and size, and the part of the source that it reads. Zero chunks if it reads nothing.
 struct Col2imTile {
   std::int32_t sample, row, column, rows, columns;
   std::int32_t first_row, end_row;    // of the source
@@ -104,28 +103,28 @@ ADJOINT_HD inline Col2imTile col2im_tile(const Col2imPlan& p, std::int32_t index
   return t;
 }
 
-/// The source channel that is a unit of the filter's `four`-th four. A product's unit t < 4 is its channel 2 t, and
-/// unit t + 4 the next: so no two of a warp's reads of the source meet in a bank.
+/// The source channel for a unit of the filter's `four`-th four. A product's unit t < 4 is its channel 2 t, and unit t
+/// + 4 the next channel, so that no two of a warp's reads of the source fall into one bank.
 ADJOINT_HD inline std::int32_t col2im_filter_channel(std::int32_t four, std::int32_t unit) {
   return four / 2 * 8 + unit * 2 + four % 2;
 }
 
-/// Bytes from a stage's first to a channel's value at a column of the chunk.
+/// Bytes from a stage's start to a channel's value at a column of the chunk.
 ADJOINT_HD inline std::int32_t col2im_source_place(const Col2imPlan& p, std::int32_t channel, std::int32_t column) {
   const std::int32_t line = column / kCol2imBox * p.depths * 8 + channel, within = column % kCol2imBox;
   return line * 128 + (within / 4 ^ channel % 8) * 16 + within % 4 * 4;
 }
 
-/// Of conv, or of conv_transpose. False for half precision, for conv with a stride, for groups, for batch 0, for more
-/// than kMaxCol2imTaps taps of an axis or taps that reach further than a chunk, for more results of a source position
-/// than a product's columns, and for what shared memory does not hold.
+/// A plan of conv, or of conv_transpose. False for half precision, for conv with a stride, for groups, for batch 0, for
+/// more than kMaxCol2imTaps taps of an axis or taps that reach further than a chunk, for more results of a source
+/// position than a product's columns, and for plans that do not fit into shared memory.
 ADJOINT_API bool plan_col2im(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic,
                              const Machine& machine, Col2imPlan& plan);
 
 /// The source as the copy engine sees it: column, row, sample, channel, one group.
 ADJOINT_API TensorMapLayout col2im_source_layout(const Col2imPlan& plan, const void* source);
 
-/// What the kernel takes where rows of the source begin at multiples of 16 bytes: clocks from start to end.
+/// The kernel's time if rows of the source begin at multiples of 16 bytes: clocks from start to end.
 ADJOINT_API double col2im_clocks(const Col2imPlan& plan, const Machine& machine);
 
 }  // namespace adjoint::cuda

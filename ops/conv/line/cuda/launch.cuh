@@ -1,4 +1,4 @@
-// Launches the kernels that see a convolution as one line of positions.
+// Launches the kernels that treat a convolution as one line of positions.
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>

@@ -1,5 +1,5 @@
-// What the kernels share that see a convolution as one line of positions (line/plan.h): where they read, and what they
-// store.
+// The parts shared by the kernels that treat a convolution as one line of positions (line/plan.h): the places that they
+// read, and the results that they store.
 #pragma once
 
 #include <adjoint/ops/conv/line/plan.h>
@@ -16,12 +16,12 @@ struct Operands {
   const T* filter;
   const T* bias;  // or null
   T* result;
-  T* linear;                 // or null: gets sum and bias before the activation
+  T* linear;                 // or null: receives sum and bias before the activation
   Activate<float> activate;  // of sum and bias
-  bool vectors;              // whether rows of the source begin at multiples of 16 bytes
+  bool vectors;              // rows of the source begin at multiples of 16 bytes
 };
 
-/// Where the tile's part of the line lies, `count` elements at a time: places in a source channel's plane, from the
+/// The places of the tile's part of the line, `count` elements at a time: offsets in a source channel's plane, from the
 /// tile's first sample on, or -1.
 template <int kThreads>
 __device__ __forceinline__ void fill_sources(const LinePlan& p, const LineTile& tile, int count, int* sources) {
@@ -36,8 +36,8 @@ __device__ __forceinline__ void fill_sources(const LinePlan& p, const LineTile& 
   }
 }
 
-/// `channels` source channels of the tile's part of the line, kCount elements at a time by `places`. `source`: of the
-/// first channel, in the tile's first sample. Staged: T or float.
+/// Stages `channels` source channels of the tile's part of the line, kCount elements at a time, by `places`. `source`:
+/// of the first channel, in the tile's first sample. Staged: T or float.
 template <int kThreads, int kCount, class T, class Staged>
 __device__ __forceinline__ void stage_source(const LinePlan& p, const T* source, int channels, const int* places,
                                              Staged* stage) {
@@ -60,7 +60,7 @@ __device__ __forceinline__ void stage_source(const LinePlan& p, const T* source,
   }
 }
 
-/// The place in the filter of source channel 0 by which a group's result takes the source at an offset, or -1.
+/// The filter element, for source channel 0, with which a group's result multiplies the source at an offset, or -1.
 __device__ __forceinline__ int filter_place(const LinePlan& p, int m, int offset_h, int offset_w) {
   const LineResult result = line_result(p, m);
   const int tap_h = p.h.tap[result.phase_h][offset_h], tap_w = p.w.tap[result.phase_w][offset_w];
@@ -68,7 +68,7 @@ __device__ __forceinline__ int filter_place(const LinePlan& p, int m, int offset
                                   : -1;
 }
 
-/// A position's first result, which may lie outside: phase 0's of channel 0.
+/// A position's first result, which may lie outside: phase 0 of channel 0.
 struct ResultPlace {
   std::int64_t at;  // of the result's elements
   int row, column;
@@ -108,7 +108,7 @@ __device__ __forceinline__ float bias_of(const LinePlan& p, std::int64_t group, 
   return operands.bias != nullptr ? to_float(operands.bias[group * p.channels + channel]) : 0.0F;
 }
 
-/// One result's sum by its definition: no product that has no place in the source. `place`: of its position.
+/// One result's sum by its definition, without the products that lie outside the source. `place`: of its position.
 template <class T>
 __device__ float defined_sum(const LinePlan& p, std::int64_t group, const Operands<T>& operands, const LinePlace& place,
                              const LineResult& result) {
@@ -135,7 +135,7 @@ __device__ float defined_sum(const LinePlan& p, std::int64_t group, const Operan
   return sum;
 }
 
-/// What is stored for a sum and bias.
+/// The value to store for a sum and bias.
 template <class T>
 __device__ __forceinline__ void store_result(const Operands<T>& operands, std::int64_t at, float value) {
   if (operands.linear != nullptr) operands.linear[at] = from_float<T>(value);

@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kMaxSmemBytes = 80 * 1024;  // two blocks on an A100's multiprocessor
 constexpr std::int32_t kMostStageChannels = 4;
 
-/// The number of results a thread that wastes least: first blocks, then results of a block.
+/// Chooses the number of results a thread that wastes least: fewest blocks, then fewest results of a block.
 void choose_results(NarrowPlan& p) {
   const std::int32_t all = p.group_results();
   constexpr std::int32_t kMost = kNarrowResults[std::size(kNarrowResults) - 1];
@@ -38,14 +38,14 @@ bool plan_narrow(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, 
 }
 
 double narrow_clocks(const NarrowPlan& p, Arithmetic arithmetic, const Machine& machine) {
-  // Of a warp's instructions for one source channel and offset, of which 85 fill 100 issue slots; and of staging an
-  // element, which halves wait for: fitted to measured times on an H200.
+  // Instructions of a warp for one source channel and offset, of which 85 fill 100 issue slots; and for staging an
+  // element (slower for halves, which are waited for). Fitted to times measured on an H200.
   constexpr double kSlots = 4 * 0.85, kOverhead = 3, kStage = 0.15, kStageHalf = 0.4;
   const int positions = narrow_positions(p.results);
   const double instructions = positions * (p.results + 1.0) + std::max(narrow_row(p.results) / 4, 1) + kOverhead;
   const double channel = kNarrowThreads / 32 * p.offsets() * instructions / kSlots +
                          (unit_elements(arithmetic) == 1 ? kStage : kStageHalf) * p.length;
-  // What a result takes to store: those of phases lie apart.
+  // The cost of storing a result; results of phases lie apart.
   constexpr double kStoreNeighbour = 0.1, kStorePhase = 0.35;
   const double store = p.w.phases > 1 ? kStorePhase : kStoreNeighbour;
   return line_block_clocks(p, p.source_channels * channel + store * p.tile_positions * p.results, machine);

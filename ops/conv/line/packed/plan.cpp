@@ -16,7 +16,7 @@ constexpr std::int32_t kUnit = 8;  // of rows, for the copy engine's alignment, 
 constexpr std::int32_t kLeastRawStages = 1;
 constexpr std::int64_t kMostTiles = std::int64_t{1} << 30;
 
-/// Between neighbouring offsets of an axis; -1 where that differs.
+/// The distance between neighbouring offsets of an axis; -1 if it varies.
 std::int32_t offset_step(const LineAxis& a) {
   const std::int32_t step = a.offsets > 1 ? a.offset[1] - a.offset[0] : 0;
   for (std::int32_t i = 2; i < a.offsets; ++i) {
@@ -25,8 +25,8 @@ std::int32_t offset_step(const LineAxis& a) {
   return step;
 }
 
-/// So many offsets of a row in one product, of which one may only fill it up. False where their results are more than a
-/// product has.
+/// Puts `stack` offsets of a row into one product; one of them may be padding. False if they have more results than a
+/// product.
 bool stack_offsets(PackedPlan& p, std::int32_t stack) {
   const std::int32_t offsets = p.w.offsets, filled = static_cast<std::int32_t>(ceil_div(offsets, stack)) * stack;
   if (filled > offsets + 1 || filled > kLineMaxOffsets) return false;
@@ -41,7 +41,7 @@ bool stack_offsets(PackedPlan& p, std::int32_t stack) {
   return true;
 }
 
-/// Whole rows of offsets a slot where `most` products hold them, or parts of one.
+/// Puts whole rows of offsets into a slot if `most` products hold them, otherwise parts of one row.
 void choose_slots(PackedPlan& p, std::int32_t most) {
   most = std::max(most, 1);
   const std::int32_t columns = std::min(p.row_products(), p.parts > 1 ? std::min(most, kPackedSplitProducts) : most);
@@ -53,7 +53,7 @@ void choose_slots(PackedPlan& p, std::int32_t most) {
   }
 }
 
-/// A filter that all of a block's tiles share stays in shared memory where it fits.
+/// If all of a block's tiles share a filter, it stays in shared memory if it fits.
 bool choose_filter(PackedPlan& p) {
   if (p.groups == 1) {
     choose_slots(p, p.products());
@@ -67,11 +67,11 @@ bool choose_filter(PackedPlan& p) {
   return p.smem_bytes() <= kMaxSmemBytes;
 }
 
-/// Tiles whose rows take at most `most_pitch` elements of the line. False where they hold no position, or shared memory
-/// not the tile.
+/// Tiles whose rows span at most `most_pitch` elements of the line. False if such tiles hold no position, or do not fit
+/// into shared memory.
 bool place_columns(PackedPlan& p, std::int32_t most_pitch) {
   const auto to_unit = [](std::int64_t a) { return static_cast<std::int32_t>(ceil_div(a, kUnit) * kUnit); };
-  // The copy engine begins at multiples of 16 bytes.
+  // The copy engine requires starts at multiples of 16 bytes.
   p.first_column = static_cast<std::int32_t>(floor_to(p.w.offset[0], p.vector));
   const std::int32_t reach = p.w.offset[p.w.offsets - 1] - p.first_column;
   const std::int32_t positions = p.w.positions, most = most_pitch - reach;
@@ -100,16 +100,17 @@ bool place_columns(PackedPlan& p, std::int32_t most_pitch) {
   return choose_filter(p);
 }
 
-/// Clocks that a tile takes of a multiprocessor; fitted to the times of 42 shapes and arithmetics on an H200: mostly
-/// 0.7 to 1.2 of them, from 0.5 where tiles are few to 1.6. Teams overlap, and stages do; what takes longest remains.
+/// Clocks of a multiprocessor for a tile; fitted to the times of 42 shapes and arithmetics on an H200: predictions are
+/// mostly 0.7 to 1.2 of the measured times, from 0.5 where tiles are few to 1.6. Teams overlap, and stages do; the
+/// slowest part remains.
 double tile_clocks(const PackedPlan& p) {
   constexpr double kProduct = 0.77;                // for a position; the tensor cores' rate would be 0.5
-  constexpr double kDrawn = 1.8;                   // of what the L2 gives when all draw from it
+  constexpr double kDrawn = 1.8;                   // slowdown of the L2 when all draw from it
   const double stage = p.parts > 1 ? 1500 : 1100;  // to copy and pack one
   constexpr double kTile = 700;                    // before its first product
   constexpr double kItem = 10, kResult = 0.47;     // stores: a position and phase of the columns; a result
   constexpr double kSplit = 3 * 1.35;              // products, which wait for each other
-  constexpr double kSerial = 1.25;                 // stores of both teams by way of one buffer
+  constexpr double kSerial = 1.25;                 // if both teams store by way of one buffer
   const double product = (p.parts > 1 ? kSplit : 1) * kProduct * p.product_positions() * p.products();
   const double filter = p.filter_stays ? 0 : 16.0 * p.products() * p.product_vectors();
   const double drawn = kDrawn * (filter + p.raw_bytes()) / kBytesPerClock;
@@ -118,8 +119,8 @@ double tile_clocks(const PackedPlan& p) {
   return std::max({p.stages() * std::max({product, drawn, stage}), team, p.out_buffers == 1 ? kSerial * stores : 0});
 }
 
-/// What shared memory is left for: first a second stage on its way, then a buffer for each team's results, then more
-/// stages.
+/// Spends the rest of shared memory: first on a second stage in flight, then on a buffer for each team's results, then
+/// on more stages.
 void spend_smem(PackedPlan& p) {
   const auto raise = [&](std::int32_t& count) {
     ++count;

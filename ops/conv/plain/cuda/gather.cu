@@ -1,5 +1,5 @@
 // conv and conv_transpose, plain: each thread gathers one position of a few channels of the result, so nothing is added
-// from outside and the result does not depend on the grid. Both are one loop over arithmetic progressions of taps
+// across threads and the result does not depend on the grid. Both are one loop over arithmetic progressions of taps
 // (tap_run.h); conv_transpose finds its progression by phase (geometry.h).
 
 #include <adjoint/core/convert.h>
@@ -19,7 +19,7 @@ namespace {
 constexpr int kThreads = kPlainThreads;
 constexpr int kResidentBlocks = 4;  // a multiprocessor; leaves a thread 128 registers
 constexpr int kBlocksPerMultiprocessor = 32;
-// Strides up to this one have their phases tabled in shared memory.
+// Strides up to this one have tables of their phases in shared memory.
 constexpr int kTabledPhases = 32;
 // Sums run over this many channels before they join the total, so that rounding errors of long sums stay small.
 constexpr int kChannelsPerSum = 16;
@@ -71,7 +71,7 @@ __device__ PhaseTaps taps_of_phase(const ConvAxis<Index>& axis, Index phase) {
   return phase_taps(phase, axis.kernel, axis.stride, axis.dilation);
 }
 
-// The taps that make up the result's position i on one axis.
+// The taps that contribute to the result's position i on one axis.
 template <bool kTransposed, class Index>
 __device__ TapRun<Index> run_of(const ConvAxis<Index>& axis, const Splitter<Index>& stride, const PhaseTaps* tabled,
                                 Index i) {
@@ -84,7 +84,7 @@ __device__ TapRun<Index> run_of(const ConvAxis<Index>& axis, const Splitter<Inde
   }
 }
 
-// kChannels: channels of the result a thread computes. T: storage; sums are in float, or double for double.
+// kChannels: channels of the result a thread computes. T: storage; sums are float, or double for double.
 template <bool kTransposed, int kChannels, class T, class Index>
 __global__ void __launch_bounds__(kThreads, kResidentBlocks)
     conv_gather(const __grid_constant__ Gather<Index> p, const T* __restrict__ source, const T* __restrict__ filter,

@@ -1,5 +1,5 @@
 // conv_weight, plain: a block computes one tap of a small tile of (feature, image) channels, over one part of the sum
-// over batch and positions; a second kernel adds the parts in order. How the sum is cut depends on the shape alone.
+// over batch and positions; a second kernel adds the parts in order. The cut of the sum depends on the shape alone.
 
 #include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/launch.h>
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kPlainWeightThreads)
   }
 }
 
-// The parts in order, in float64: their number does not cost accuracy.
+// Adds the parts in order, in float64, so that their number does not reduce accuracy.
 template <class T>
 __global__ void __launch_bounds__(kPlainWeightThreads)
     add_parts(const compute_t<T>* __restrict__ partial, int parts, std::int64_t filter_numel, T* __restrict__ filter) {

@@ -1,6 +1,6 @@
-// What the kernels for products of matrices (kernel.cuh, positions_kernel.cuh) have in common: how a
-// block's shared memory is divided, and the thread that has both factors copied, through rings with a full and an empty
-// mbarrier a slot.
+// Shared by the kernels for products of matrices (kernel.cuh, positions_kernel.cuh): the layout of a block's shared
+// memory, and the thread that starts the copies of both factors, through rings with a full and an empty mbarrier for
+// each slot.
 #pragma once
 
 #include <adjoint/ops/conv/product/plan.h>
@@ -13,11 +13,11 @@
 
 namespace adjoint::cuda::product {
 
-/// Where a block's shared memory lies.
+/// The layout of a block's shared memory.
 struct Shared {
-  // Shared addresses of mbarriers, one a slot of each ring.
+  // Shared addresses of mbarriers, one for each slot of each ring.
   std::uint32_t rows_full, rows_empty, columns_full, columns_empty;
-  // Of tiles, a phase each: all products are begun; `out` is stored.
+  // One phase a tile: all products are begun; `out` is stored.
   std::uint32_t begun, stored;
   float* biases;                // [team][row or column]
   std::uint32_t rows, columns;  // slots, shared addresses
@@ -44,7 +44,7 @@ __device__ __forceinline__ Shared shared_of(const ProductPlan& p) {
   return shared;
 }
 
-/// `teams`: that read a slot.
+/// `teams`: teams that read a slot.
 __device__ __forceinline__ void init_barriers(const Shared& shared, int teams) {
   for (int i = 0; i < kMostProductSlots; ++i) {
     ptx::mbarrier_init(shared.rows_full + 8 * i, 1);
@@ -61,7 +61,7 @@ __device__ __forceinline__ void init_barriers(const Shared& shared, int teams) {
 __device__ __forceinline__ int first_tile() { return static_cast<int>(blockIdx.x); }
 __device__ __forceinline__ int tile_step() { return static_cast<int>(gridDim.x); }
 
-/// Has a block of a factor copied.
+/// Starts the copy of a block of a factor.
 template <wgmma::Major kMajor>
 __device__ __forceinline__ void copy_block(const TensorMap& map, std::uint32_t to, std::uint32_t full, int depth,
                                            int group, const ProductPlace& place) {
@@ -71,8 +71,8 @@ __device__ __forceinline__ void copy_block(const TensorMap& map, std::uint32_t t
   ptx::tensor_copy(to, &map, at, full);
 }
 
-/// Has the factors of a block's tiles copied; one thread. Where a tile ends before its last block, what was there is
-/// multiplied, for sums that nobody stores. kTaps: whether columns may be taps'.
+/// Starts the copies of the factors of a block's tiles; one thread. If a tile ends before its last block, old values
+/// are multiplied there; their sums are not stored. kTaps: whether columns may belong to taps.
 template <wgmma::Major kRows, wgmma::Major kColumns, bool kTaps, class T>
 __device__ __forceinline__ void copy_factors(const ProductPlan& p, const Operands<T>& operands, const Shared& shared) {
   const int tiles = p.tiles();
@@ -100,7 +100,7 @@ __device__ __forceinline__ void copy_factors(const ProductPlan& p, const Operand
       const std::uint32_t to = shared.columns + column_ring.slot * p.column_slot_bytes();
       ptx::mbarrier_wait(shared.columns_empty + 8 * column_ring.slot, column_ring.parity ^ 1);
       ptx::mbarrier_arrive_expect_bytes(full, tile.column_blocks * p.column_block_bytes());
-      // The thread is short of time, so that what is not asked for is not looked up.
+      // This thread is short of time, so it does not look up what it does not need.
       const auto copy_columns = [&](const auto& shift_of) {
 #pragma unroll 1
         for (int i = 0; i < tile.column_blocks; ++i) {

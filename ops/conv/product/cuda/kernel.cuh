@@ -1,8 +1,8 @@
 // Convolutions that are products of matrices, in half precision and TF32, by wgmma from shared memory (product/plan.h
-// tells how the work is cut). A block stays on its multiprocessor and takes every gridDim'th tile. Two warpgroups
-// multiply and store, a tile each in turn, so that one's stores fall into the other's products; a thread of the third
-// has both factors copied, through rings with a full and an empty mbarrier a slot, and tiles follow each other through
-// them. No sum depends on the grid.
+// describes how the work is cut). A block stays on its multiprocessor and computes every gridDim'th tile. Two
+// warpgroups multiply and store, taking turns with tiles, so that one's stores overlap the other's products; a thread
+// of the third starts the copies of both factors, through rings with a full and an empty mbarrier for each slot; tiles
+// pass through them without a gap. No sum depends on the grid.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/register_split.h>
@@ -32,12 +32,12 @@ struct Multiplier {
   /// All products of a tile.
   __device__ __forceinline__ void multiply_tile(const ProductPlan& p, const Shared& shared, int stages) {
     constexpr wgmma::Operand kOperand = kWgmmaOperand<kArithmetic>;
-    constexpr int kProducts = 4;  // of a stage, each 32 bytes of a line where that is along the depth
+    constexpr int kProducts = 4;  // of a stage, each 32 bytes of a line that runs along the depth
     const std::uint64_t rows = wgmma::block_descriptor<kRows>(shared.rows);
     const std::uint64_t columns = wgmma::block_descriptor<kColumns>(shared.columns);
     const int second_a = p.second_row_block() * (kProductBlockBytes / 16),
               second_b = p.second_column_block() * (kProductBlockBytes / 16);
-    // Barriers of what the products under way read; 0: none.
+    // Barriers of the data that the products in flight read; 0 for none.
     std::uint32_t used_rows = 0, used_columns = 0;
     const auto release = [&] {
       if (used_columns == 0) return;
@@ -45,7 +45,8 @@ struct Multiplier {
       ptx::mbarrier_arrive(used_columns);
     };
     int accumulate = 0;
-    // Once: while products are under way nothing else may seem to touch their sums, or the compiler waits for them.
+    // Pinned once: while products are in flight nothing else may seem to touch their sums, or the compiler waits for
+    // them.
     pin();
     wgmma::fence();
 #pragma unroll 1
@@ -81,7 +82,7 @@ struct Multiplier {
     pin();
   }
 
-  /// Past another team's tile.
+  /// Skips another team's tile.
   __device__ __forceinline__ void skip_tile(const ProductPlan& p, int index) {
     if (index >= p.tiles()) return;
     const int stages = product_tile(p, index).stages;
@@ -90,7 +91,7 @@ struct Multiplier {
   }
 };
 
-/// A team's tiles: of the block's, every kProductTeams'th from the `team`th on.
+/// A team's tiles: every kProductTeams'th of the block's, from the `team`th on.
 template <Arithmetic kArithmetic, wgmma::Major kRows, wgmma::Major kColumns>
 __device__ __forceinline__ void multiply_and_store(
     const ProductPlan& p, const Operands<typename ArithmeticTraits<kArithmetic>::Element>& operands,
@@ -100,14 +101,15 @@ __device__ __forceinline__ void multiply_and_store(
   const int thread = static_cast<int>(threadIdx.x) % kProductTeam, barrier = team + 1, tiles = p.tiles();
   float* const biases = shared.biases + team * kProductBiases;
   unsigned char* const out = shared.out + (p.out_buffers - 1) * team * kProductOutBytes;
-  // Of the tile before: a team's tiles are the odd ones of the block's, or the even ones.
+  // The phase of the tile before: a team's tiles are the odd or the even ones of the block's.
   const std::uint32_t parity = static_cast<std::uint32_t>(team + 1) & 1;
   if (team > 0) multiplier.skip_tile(p, first_tile());
 #pragma unroll 1
   for (int index = first_tile() + team * tile_step(); index < tiles; index += kProductTeams * tile_step()) {
     const ProductTile tile = product_tile(p, index);
     fill_biases(p, tile, operands, biases, thread);
-    // A barrier tells two phases apart: none is waited for before the other team has seen the last.
+    // A barrier tells only two phases apart, so each team waits for a phase only after the other has seen the previous
+    // one.
     ptx::mbarrier_wait(shared.begun, parity);
     multiplier.multiply_tile(p, shared, tile.stages);
     if (p.out_buffers == 1) ptx::mbarrier_wait(shared.stored, parity);
@@ -131,7 +133,7 @@ template <Arithmetic kArithmetic, wgmma::Major kRows, wgmma::Major kColumns>
 __global__ void __launch_bounds__(kProductThreads, 1)
     product_kernel(const __grid_constant__ ProductPlan p,
                    const __grid_constant__ Operands<typename ArithmeticTraits<kArithmetic>::Element> operands) {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which is never launched
   const Shared shared = shared_of(p);
   if (threadIdx.x == 0) init_barriers(shared, 1);
   __syncthreads();

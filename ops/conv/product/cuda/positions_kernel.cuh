@@ -1,10 +1,10 @@
-// Convolutions that are products of matrices whose positions come to wgmma from registers, in TF32 (product/plan.h
-// tells how the work is cut). Of floats wgmma reads from shared memory along the depth alone, and planes are contiguous
+// Convolutions that are products of matrices whose positions reach wgmma from registers, in TF32 (product/plan.h
+// describes how the work is cut). wgmma reads floats from shared memory only along the depth, and planes are contiguous
 // along positions; so positions are its rows, and the filter's channels its columns. Blocks of 32 positions x 32
-// channels come as they lie in memory, each for one warp, whose lanes read four neighbouring positions of a channel at
-// once: they are rows g and g + 8 of two products, and what a lane has of a result's line is four neighbours again,
-// which it stores without others. Two warpgroups multiply the same filter's block; a thread of the third has both
-// factors copied.
+// channels are copied unchanged, each for one warp. A lane reads four neighbouring positions of a channel at once: they
+// are rows g and g + 8 of two products, and the lane's part of a result's line is again four neighbours, which it
+// stores on its own. Two warpgroups multiply the same filter block; a thread of the third starts the copies of both
+// factors.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
@@ -21,15 +21,15 @@
 
 namespace adjoint::cuda::product {
 
-/// What a lane reads of a block of positions: its first, and how many. Each line is eight vectors, which the copy
-/// engine exchanges by the channel's number, so that lanes that read at once, of four channels, meet all banks if their
-/// vectors differ in the upper of three bits.
+/// The positions that a lane reads from a block: the first, and their number. Each line is eight vectors, which the
+/// copy engine exchanges by the channel's number, so that lanes that read at once, from four channels, reach all banks
+/// if their vectors differ in the upper of three bits.
 template <int kProducts>
 struct LanePositions {
   static constexpr int kCount = 2 * kProducts;  // neighbours
-  int vector, first;                            // among the block's
+  int vector, first;                            // in the block
 
-  /// Two products: a warp has a block. One: two warps share it, a half of each half.
+  /// Two products: a warp has its own block. One product: two warps share a block, each taking a half of each half.
   __device__ __forceinline__ LanePositions(int warp, int lane) {
     const int group = lane / 4;
     if constexpr (kProducts == 2) {
@@ -40,7 +40,8 @@ struct LanePositions {
       first = 4 * vector + group % 2 * 2;
     }
   }
-  /// Bytes from the block to its first position in channel lane % 4 of a stage, and from there to four channels on.
+  /// Bytes from the block to its first position in channel lane % 4 of a stage, and from there to the channel four
+  /// further.
   __device__ __forceinline__ int place(int lane) const {
     return lane % 4 * kProductLineBytes + (vector ^ lane % 4) * 16 + first % 4 * 4;
   }
@@ -49,11 +50,11 @@ struct LanePositions {
   }
 };
 
-/// A warpgroup's products and their sums: of one or two products of 64 positions, in each of a warp rows lane / 4 and
-/// lane / 4 + 8, and two neighbouring channels of every eight.
+/// A warpgroup's products and their sums: one or two products of 64 positions. In each, a thread holds rows lane / 4
+/// and lane / 4 + 8 of its warp, and two neighbouring channels of every eight.
 template <int kProducts>
 struct PositionMultiplier {
-  static constexpr int kSteps = 2;  // a stage's fragments come in two parts of so many wgmma's depths
+  static constexpr int kSteps = 2;  // a stage's fragments come in two parts of this many wgmma depths
   using Lane = LanePositions<kProducts>;
   float sums[kProducts][kProductColumns / 2] = {};
   std::uint32_t fragments[2][kSteps][kProducts][4] = {};  // [part][step][product]
@@ -88,8 +89,8 @@ struct PositionMultiplier {
     }
   }
 
-  /// Begins the products of what is read with the filter's block, and waits for those before, whose registers may be
-  /// written then.
+  /// Begins the products of the fragments read with the filter's block, and waits for the previous ones, so that their
+  /// registers may be written.
   template <int kPart>
   __device__ __forceinline__ void multiply_part(std::uint64_t filter, int& accumulate) {
     pin_fragments<kPart>();
@@ -121,7 +122,7 @@ struct PositionMultiplier {
       ptx::mbarrier_wait(shared.columns_full + 8 * column_ring.slot, column_ring.parity);
       return of_lane + column_ring.slot * p.column_slot_bytes();
     };
-    // Barriers of what the products under way read; 0: none.
+    // Barriers of the data that the products in flight read; 0 for none.
     std::uint32_t used_rows = 0, used_columns = 0;
     const auto release = [&] {
       if (used_columns == 0) return;
@@ -159,7 +160,7 @@ struct PositionMultiplier {
     pin();
   }
 
-  /// A warp's block, of the tile's.
+  /// A warp's block of the tile.
   __device__ __forceinline__ static int block_of_warp(int warp) { return kProducts == 2 ? warp : warp / 2; }
 
   /// Calls put(row, values) with a lane's positions of each of its rows of the tile.
@@ -206,7 +207,8 @@ __device__ __forceinline__ void store_positions(const ProductPlan& p, const Oper
   multiplier.for_rows(biases, lane, [&](int row, const float(&values)[kCount]) {
     if (row < rows) write_neighbours(to + row * p.result.strides[1], values, left, operands.stores_vectors);
   });
-  // Read again where it is activated, for that code would not fit the instruction cache once for every row.
+  // Read again where it is activated, because the activation's code, repeated for every row, would not fit into the
+  // instruction cache.
   if (!has_linear && operands.activate.is_none()) return;
 #pragma unroll 1
   for (int row = lane % 4 * 2; row < min(rows, std::int64_t{kProductColumns}); row += row % 2 == 0 ? 1 : 7) {
@@ -223,7 +225,7 @@ __device__ __forceinline__ void store_positions(const ProductPlan& p, const Oper
 template <class T, int kProducts>
 __global__ void __launch_bounds__(kProductThreads, 1)
     product_positions_kernel(const __grid_constant__ ProductPlan p, const __grid_constant__ Operands<T> operands) {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which is never launched
   const Shared shared = shared_of(p);
   if (threadIdx.x == 0) init_barriers(shared, kProductTeams);
   __syncthreads();
@@ -248,7 +250,7 @@ __global__ void __launch_bounds__(kProductThreads, 1)
 #pragma unroll 1
   for (int index = first_tile(); index < p.tiles(); index += tile_step()) {
     const ProductTile tile = product_tile(p, index);
-    ptx::barrier<kProductTeam>(team + 1);  // the biases of the tile before are read
+    ptx::barrier<kProductTeam>(team + 1);  // the previous tile's biases have been read
     fill_biases(p, tile, operands, biases, thread);
     ptx::barrier<kProductTeam>(team + 1);
     multiplier.multiply_tile(p, shared, tile.stages, warp, lane);

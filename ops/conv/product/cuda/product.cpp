@@ -37,7 +37,7 @@ bool takes(const ConvProblem& problem) {
   return arithmetic_of(problem) != Arithmetic::kFloat32 && find_product_plan(problem) != nullptr;
 }
 
-/// A factor at `data` where the copy engine can have it: as it is, or copied.
+/// A factor for the copy engine: the tensor at `data`, or a copy if the copy engine cannot read that.
 class Factor {
  public:
   Factor(const ProductMatrix& matrix, std::int64_t element_bytes, const void* data, int device) : data_(data) {

@@ -1,4 +1,4 @@
-// Which kernel for products of matrices runs, on which grid and with which operands.
+// Selects the kernel for products of matrices, its grid and its operands.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/problem.h>
@@ -25,7 +25,7 @@ auto product_kernel_of(const ProductPlan& plan) {
   }
 }
 
-/// Where rows stay a block's tiles are of one unit.
+/// If rows stay, a block's tiles belong to one unit.
 inline std::int32_t product_blocks(const ProductPlan& plan, int multiprocessors) {
   if (!plan.rows_stay) return std::min(plan.tiles(), multiprocessors);
   return std::min(plan.tiles(), std::max(multiprocessors / plan.units(), 1) * plan.units());

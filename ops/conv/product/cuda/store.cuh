@@ -1,5 +1,5 @@
-// How the kernel for products of matrices (kernel.cuh) stores a tile: halves as boxes of the result that the
-// copy engine writes; floats, and where the result is not aligned, is activated or is a slice's, in float32 through
+// How the kernel for products of matrices (kernel.cuh) stores a tile: halves as boxes of the result that the copy
+// engine writes; floats, and results that are not aligned, are activated or belong to a slice, in float32 through
 // shared memory and along rows.
 #pragma once
 
@@ -17,20 +17,20 @@ namespace adjoint::cuda::product {
 
 template <class T>
 struct Operands {
-  TensorMap rows, columns, result;  // the last where `stores_boxes`
+  TensorMap rows, columns, result;  // the last only if `stores_boxes`
   const T* bias;                    // null for none
-  T *out, *linear;                  // null where nobody asks
+  T *out, *linear;                  // null if not wanted
   float* partial;                   // of slices
   Activate<float> activate;
   bool stores_boxes;
   bool stores_vectors;  // rows of results begin at multiples of four
 };
 
-/// A thread's sums of a tile's two products: in each, those of two neighbouring columns of rows lane / 4 and lane / 4 +
-/// 8 of the warp's 16, eight columns after eight.
+/// A thread's sums of a tile's two products: in each, two neighbouring columns of every eight, in rows lane / 4 and
+/// lane / 4 + 8 of the warp's 16.
 using Sums = float[2][kProductColumns / 2];
 
-/// What is added to a tile's rows, or columns.
+/// The values added to a tile's rows, or columns.
 template <class T>
 __device__ __forceinline__ void fill_biases(const ProductPlan& p, const ProductTile& tile, const Operands<T>& operands,
                                             float* biases, int thread) {
@@ -43,7 +43,7 @@ __device__ __forceinline__ void fill_biases(const ProductPlan& p, const ProductT
   }
 }
 
-/// Neighbours of a line of which `left` are left; where lines are vectors, all.
+/// Stores neighbours of a line, of which `left` remain; all of them where lines are whole vectors.
 template <class To, int kCount>
 __device__ __forceinline__ void write_neighbours(To* to, const float (&values)[kCount], std::int64_t left,
                                                  bool vectors) {
@@ -83,13 +83,13 @@ struct Store {
     }
   }
 
-  /// Halves, as blocks of 64 rows x 64 columns, swizzled, each of which one instruction writes.
+  /// Writes halves as blocks of 64 rows x 64 columns, swizzled, each with one instruction.
   __device__ __forceinline__ void write_boxes(const Sums& sums) const {
-    // The thread that has the copy engine write waits for it, the others for that thread.
+    // The thread that asks the copy engine to write waits for it; the others wait for that thread.
     ptx::bulk_wait_read();
     ptx::barrier<kProductTeam>(barrier);
     const int lane = thread % 32;
-    // The place of a lane's row of an 8 x 8 matrix: of matrices, the second is eight rows on, the third eight columns.
+    // The place of a lane's row of an 8 x 8 matrix: the second matrix lies eight rows on, the third eight columns.
     const int matrix_row = 16 * (thread / 32) + lane % 16, eight = lane / 16;
     const std::uint32_t to = ptx::shared_address(out) + matrix_row * 128;
 #pragma unroll
@@ -128,7 +128,8 @@ struct Store {
     return unit;
   }
 
-  /// Where a row's sum is staged in float32: columns move in eights, so that a warp's rows meet other banks.
+  /// The place of a row's sum staged in float32: columns move in eights, so that a warp's rows fall into different
+  /// banks.
   __device__ __forceinline__ float* staged(int row, int column) const {
     return reinterpret_cast<float*>(out) + row * kProductColumns + (column ^ (row % 4 * 8));
   }
@@ -145,7 +146,7 @@ struct Store {
     }
   }
 
-  /// Along rows, a warp one at a time and each lane four columns.
+  /// Writes along rows: a warp one row at a time, each lane four columns.
   __device__ __forceinline__ void write_rows(const Sums& sums) const {
     const int lane = thread % 32, column = 4 * lane;
 #pragma unroll 1

@@ -10,7 +10,7 @@ namespace adjoint::cuda {
 
 extern const ConvKernel tapwise_conv_weight;
 
-/// The problem's plan, null where there is none.
+/// The problem's plan, or null if there is none.
 const TapwisePlan* find_tapwise_plan(const ConvProblem& problem);
 
 }  // namespace adjoint::cuda

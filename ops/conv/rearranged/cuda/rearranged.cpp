@@ -10,7 +10,7 @@
 namespace adjoint::cuda {
 namespace {
 
-/// How each of a role's tensors is moved.
+/// The rearrangement of each of a role's tensors.
 struct Moves {
   const Unshuffle &first, &second, &out;
 };
@@ -26,7 +26,7 @@ Moves moves_of(const Rearrangement& how, ConvRole role) {
   return {plan.image, plan.feature, how.filter_is_put_in_order ? plan.filter : none};
 }
 
-/// Bytes of copies. 0 for those that are not made.
+/// Bytes of copies; 0 for those that are not made.
 struct CopyBytes {
   std::size_t first, second, out, linear, bias;
   std::size_t sum() const { return first + second + out + linear + bias; }
@@ -48,7 +48,7 @@ CopyBytes copy_bytes(const Rearrangement& how, const ConvProblem& problem) {
   return sizes;
 }
 
-/// `from` moved into `to`, which it then is.
+/// Copies `from` to `to`, then points `from` at the copy.
 void bring(const Unshuffle& how, std::int64_t element_size, void* to, int device, const void*& from) {
   if (how.planes == 0) return;
   unshuffle(how, element_size, from, to, device);
@@ -92,7 +92,7 @@ void run_rearranged(const Rearrangement& how, const ConvProblem& problem,
       second.fill();
     }
     inner.second = second.data();
-    if (!second.is_kept()) inner.forms = nullptr;  // at this address there is another filter soon
+    if (!second.is_kept()) inner.forms = nullptr;  // this address will soon hold another filter
   }
   if (bytes.bias != 0) {
     repeat(problem.geometry.image_channels, plan.bias_repetitions, size, problem.bias, bias.data(), device);

@@ -1,6 +1,6 @@
-// The trio with operands in another order (layouts/orders.h): copies of them, or of results, around whatever computes
-// what is left, which the caller gives. Infinity and NaN reach what they reach there, where zeros that stand for taps
-// are multiplied as in correlation.h.
+// The trio with operands in another order (layouts/orders.h): copies of operands or results around the computation of
+// the remaining problem, which the caller passes. Infinity and NaN spread as in that computation; zeros that stand for
+// taps are multiplied as in correlation.h.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/problem.h>
@@ -15,13 +15,13 @@ struct Rearrangement {
   bool filter_is_put_in_order = true;  // conv_weight: by a copy, not by the kernel itself
 };
 
-/// The problem that is left. Its operands are still the caller's.
+/// The remaining problem. Its operands are still the caller's.
 ConvProblem inner_problem(const RearrangedPlan& plan, const ConvProblem& problem);
 
 /// Bytes of the copies.
 std::size_t rearranged_bytes(const Rearrangement& how, const ConvProblem& problem);
 
-/// Enqueues the copies, and run_inner(inner problem, plan) between them. What it runs activates results.
+/// Enqueues the copies, and run_inner(inner problem, plan) between them. run_inner activates results.
 void run_rearranged(const Rearrangement& how, const ConvProblem& problem,
                     void (*run_inner)(const ConvProblem& inner, const RearrangedPlan& plan));
 

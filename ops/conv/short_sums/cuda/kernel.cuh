@@ -1,6 +1,6 @@
-// conv, and conv_transpose of stride 1, with few products a result (short_sums/plan.h tells how the work is cut).
-// Source elements outside count as zeros, which weights are multiplied with: a weight that is not finite reaches
-// results whose product with it lies outside, too.
+// conv, and conv_transpose of stride 1, with few products a result (short_sums/plan.h describes how the work is cut).
+// Source elements outside count as zeros and are multiplied with weights: a weight that is not finite also reaches
+// results whose product with it lies outside.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
@@ -20,12 +20,12 @@ struct Operands {
   const T* filter;
   const T* bias;  // or null
   T* result;
-  T* linear;                       // or null: gets sum and bias before the activation
-  bool loads_packs, stores_packs;  // whether a thread's positions lie in the source, and in results, as one Pack
+  T* linear;                       // or null: receives sum and bias before the activation
+  bool loads_packs, stores_packs;  // a thread's positions lie in the source, and in results, as one Pack
   Activate<float> activate;        // of sum and bias
 };
 
-/// Its weights of a block of channels; 0 of channels that there are not.
+/// A term's weights of a block of channels; 0 for channels past the last.
 template <int kChannels, class T>
 __device__ __forceinline__ void load_weights(const ShortSumsPlan& p, const ShortSumsTerm& term, const T* filter,
                                              int channels, T (&weights)[kChannels]) {
@@ -34,7 +34,7 @@ __device__ __forceinline__ void load_weights(const ShortSumsPlan& p, const Short
     weights[m] = m < channels ? filter[m * p.filter_channel + term.weight] : from_float<T>(0.0F);
 }
 
-/// A term's source elements of a thread's positions. `source`: of tap 0 of channel 0, inside or not.
+/// A term's source elements for a thread's positions. `source`: of tap 0 of channel 0, inside or not.
 template <bool kPacked, bool kAligned, int kPositions, class T>
 __device__ __forceinline__ void load(const ShortSumsPlan& p, const ShortSumsPlace& place, const ShortSumsTerm& term,
                                      const T* source, Pack<T, kPositions>& values) {
@@ -54,7 +54,7 @@ __device__ __forceinline__ void load(const ShortSumsPlan& p, const ShortSumsPlac
   }
 }
 
-/// Adds kTerms products to each sum, whose source elements are under way together.
+/// Adds kTerms products to each sum; their source elements are in flight together.
 template <bool kPacked, bool kAligned, int kTerms, int kChannels, int kPositions, class T>
 __device__ __forceinline__ void add_terms(const ShortSumsPlan& p, const ShortSumsPlace& place,
                                           const ShortSumsTerm* terms, const float* weights, const T* source,

@@ -1,4 +1,4 @@
-// The kernels for few products a result: float32 products on the ordinary cores, no tensor cores.
+// The kernels for few products a result: float32 products on the ordinary cores, without tensor cores.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/problem.h>
@@ -9,10 +9,11 @@ namespace adjoint::cuda {
 extern const ConvKernel short_sums_conv;
 extern const ConvKernel short_sums_conv_transpose;
 
-/// The problem's plan, null where there is none.
+/// The problem's plan, or null if there is none.
 const ShortSumsPlan* find_short_sums_plan(const ConvProblem& problem);
 
-/// Enqueues the plan's kernel for the problem on the device's current stream. One translation unit a dtype.
+/// Enqueues the plan's kernel for the problem on the device's current stream. There is one translation unit for each
+/// dtype.
 template <DType kDType>
 void run_short_sums(const ShortSumsPlan& plan, const ConvProblem& problem);
 

@@ -1,5 +1,5 @@
 // The gradient of an activation and of the bias before it, in one pass over the gradient of the result: sum's kernel,
-// over elements that are computed as it reads them, and stored.
+// over elements that are computed and stored as it reads them.
 #include <adjoint/ops/conv/kernels.h>
 #include <adjoint/ops/elementwise/activate.h>
 #include <adjoint/ops/reduce/cuda/pairs.cuh>
@@ -7,7 +7,7 @@
 namespace adjoint::cuda {
 namespace {
 
-/// x: the result's gradient, y: what is kept of the activation. In sum's packs, so that the bias's gradient has the
+/// x: the result's gradient, y: the tensor kept for the activation. In sum's packs, so that the bias's gradient has the
 /// bits of sum's.
 template <class F, class T>
 struct LinearGradient : PairElements<T> {

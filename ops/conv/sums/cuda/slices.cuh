@@ -1,5 +1,5 @@
-// Adds up partial results in slices, in an order that their number alone decides, with bias and activation, and rounds
-// once.
+// Adds up partial results in slices, in an order that their number alone determines, with bias and activation, and
+// rounds once.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
@@ -16,17 +16,17 @@ namespace adjoint::cuda::sliced {
 
 inline constexpr int kAddThreads = 256;
 
-/// partial is [image and group][slice][channel][position], the results are the same without slices. A filter is one
-/// image, whose weights are channels of one position.
+/// partial is [image and group][slice][channel][position]; the results have the same order without slices. A filter
+/// counts as one image, with weights as channels of one position.
 template <class T>
 struct Addition {
   const float* partial;
   const T* bias;  // null for none
   T* out;
-  T* linear;  // gets sum and bias as they are, rounded; null where nobody asks
+  T* linear;  // receives the rounded sum and bias before the activation; null if not wanted
   Activate<float> activate;
   std::int32_t slices;
-  std::int32_t lanes, lane_slices;  // threads that share a vector's slices, and how many each adds up
+  std::int32_t lanes, lane_slices;  // threads that share a vector's slices, and slices that each adds up
   std::int32_t vector;              // results of a thread
   std::int64_t vectors;
   Divider slice_vectors, plane, group;  // vectors of a slice, positions, groups
@@ -41,7 +41,7 @@ std::int64_t addition_blocks(const Addition<T>& a) {
 
 inline constexpr int kAddVector = 4;  // results of a thread, where they are aligned to it
 
-/// Of a problem's results, kAddVector of them a thread, or one.
+/// The addition of a problem's results, with kAddVector or one for each thread.
 template <class T>
 Addition<T> addition_of(const ConvProblem& problem, const float* partial, int slices) {
   const ConvGeometry& g = problem.geometry;
@@ -54,7 +54,7 @@ Addition<T> addition_of(const ConvProblem& problem, const float* partial, int sl
   constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
   const auto wide = [&](const void* results) { return rows_aligned(results, slice * kBytes, kAddVector * kBytes); };
   const int vector = wide(problem.out) && (problem.linear == nullptr || wide(problem.linear)) ? kAddVector : 1;
-  // As many slices a lane as it reads at once.
+  // Gives a lane as many slices as it reads at once.
   const int lanes = slices <= 16 ? 1 : slices <= 64 ? 4 : 8;
   const auto divider = [](std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
   return {.partial = partial,
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kAddThreads) add_slices_kernel(const __grid_co
   const auto* from = reinterpret_cast<const Partial*>(a.partial) + image_group * step * a.slices + vector;
   const int last = index < a.vectors ? min(a.slices, (lane + 1) * a.lane_slices) : 0;
   float sums[kVector] = {};
-  // There are few results, and with many slices it is their reads one after another that take long.
+  // There are few results, and with many slices their reads one after another would dominate.
   constexpr int kAtOnce = 16;
   for (int first = lane * a.lane_slices; first < last; first += kAtOnce) {
     Partial values[kAtOnce] = {};

@@ -1,6 +1,6 @@
-// Puts the taps of conv_weight's results last: [tap][slice][filter and channel], in float32 where there are slices, to
-// [filter and channel][tap]. A block of threads takes a run of filters and channels and has them in order in shared
-// memory: lanes read vectors of neighbouring taps, so that they write there side by side.
+// Puts the taps of conv_weight's results last: [tap][slice][filter and channel], in float32 if there are slices, to
+// [filter and channel][tap]. A block of threads takes a run of filters and channels and reorders them in shared memory:
+// lanes read vectors of neighbouring taps, so that they write side by side there.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
@@ -12,7 +12,7 @@
 
 namespace adjoint::cuda::tapwise {
 
-/// T: an element of the filter. From: of results, float or T. kVector: of those, that are read at once.
+/// T: an element of the filter. From: of results, float or T. kVector: results that are read at once.
 template <class T, class From, int kVector>
 __global__ void __launch_bounds__(kGatherThreads)
     gather_taps_kernel(const __grid_constant__ TapGather g, const From* from, T* to, bool writes_vectors) {

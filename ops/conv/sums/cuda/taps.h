@@ -5,7 +5,7 @@
 
 namespace adjoint::cuda {
 
-/// Puts taps last, on the device's current stream. `from`: results, or where there are slices their sums in float32.
+/// Puts taps last, on the device's current stream. `from`: results, or, if there are slices, their sums in float32.
 void gather_taps(const TapGather& gather, DType dtype, const void* from, void* to, int device);
 
 }  // namespace adjoint::cuda

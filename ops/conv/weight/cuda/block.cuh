@@ -1,5 +1,5 @@
-// What the roles of a block of conv_weight's wgmma kernels share: its part of the product, its ring of stages, and
-// where they lie in shared memory.
+// Shared by the roles of a block of conv_weight's wgmma kernels: its part of the product, its ring of stages, and their
+// places in shared memory.
 #pragma once
 
 #include <adjoint/core/cuda/ptx.cuh>
@@ -23,7 +23,7 @@ struct WgmmaBlock {
   float* partial;  // the block's tile of its split
 };
 
-/// A block's mbarriers; static, so that dynamic shared memory is all stages'.
+/// A block's mbarriers; static, so that all dynamic shared memory is left to stages.
 struct WgmmaBarriers {
   std::uint64_t full[kMaxWeightStages], landed[kMaxWeightStages], empty[kMaxWeightStages];
 };
@@ -45,13 +45,14 @@ struct StageWalk {
   }
 };
 
-/// The block's part, and by one thread its barriers, `arrivals` for a full stage. A __syncthreads follows.
+/// Sets up the block's part and, by one thread, its barriers, with `arrivals` for a full stage. A __syncthreads must
+/// follow.
 template <class Tile>
 __device__ __forceinline__ WgmmaBlock begin_block(const WeightPlan& p, float* partial, WgmmaBarriers& barriers,
                                                   int arrivals) {
   WgmmaBlock block;
   block.smem = ptx::dynamic_smem();
-  // Pinned: the compiler would work them out again at every use.
+  // Pinned: the compiler would compute them again at every use.
   std::uint32_t addresses[] = {ptx::shared_address(block.smem), ptx::shared_address(barriers.full),
                                ptx::shared_address(barriers.empty)};
   wgmma::pin(addresses);

@@ -1,4 +1,4 @@
-// What the tensor-core kernels of conv_weight share: their operands and copies to shared memory.
+// Shared by the tensor-core kernels of conv_weight: their operands and copies to shared memory.
 #pragma once
 
 #include <adjoint/ops/conv/weight/plan.h>
@@ -13,7 +13,7 @@ struct WeightOperands {
   const void* image;
   const void* feature;
   float* partial;                             // (splits, blocks, columns, rows)
-  std::int32_t image_vector, feature_vector;  // elements that every row lets be copied at once
+  std::int32_t image_vector, feature_vector;  // elements that can be copied at once in every row
 };
 
 namespace weight {
@@ -23,8 +23,8 @@ inline constexpr int kSumPositions = 4096;  // summed on tensor cores at a stret
 template <Arithmetic kArithmetic>
 using Element = typename ArithmeticTraits<kArithmetic>::Element;
 
-/// A value of an operand from global to shared memory: asynchronously in 4, 8 or 16 bytes, or one half by way of a
-/// register.
+/// Copies a value of an operand from global to shared memory: asynchronously in 4, 8 or 16 bytes, or one half by way of
+/// a register.
 template <int kBytes>
 __device__ __forceinline__ void copy_or_zero(unsigned char* smem, std::uint32_t smem_base, std::uint32_t to,
                                              const void* from, bool valid) {

@@ -1,4 +1,4 @@
-// The plan of mma.sync's kernel of conv_weight for a problem; apart from weight.h, which the kernels' code includes.
+// The plan of mma.sync's kernel of conv_weight for a problem; separate from weight.h, which the kernels' code includes.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/problem.h>
@@ -6,7 +6,7 @@
 
 namespace adjoint::cuda {
 
-/// Null where there is none.
+/// Null if there is none.
 const WeightPlan* find_mma_weight_plan(const ConvProblem& problem);
 
 }  // namespace adjoint::cuda

@@ -1,9 +1,9 @@
 // The multipliers of conv_weight's wgmma kernels: two warpgroups, each half of a tile's rows.
 //
-// Rows' fragments are read by LDS straight from the image (any offset, no bank conflicts because of the pitch); the
-// feature is the operand in shared memory. While one group of products runs, the next group's fragments are read.
-// Tensor cores round sums towards zero, so they are kept short: added to the workspace (float32: to ordinary registers)
-// every so many positions.
+// Rows' fragments are read by LDS straight from the image (at any offset; the pitch avoids bank conflicts); the feature
+// is the operand in shared memory. While one group of products runs, the next group's fragments are read. Tensor cores
+// round sums towards zero, so sums are kept short: every so many positions they are added to the workspace (float32: to
+// ordinary registers).
 #pragma once
 
 #include <adjoint/core/cuda/ptx.cuh>
@@ -48,14 +48,14 @@ struct Fragments {
   }
 };
 
-/// Where a lane reads its rows in a stage. kBoxes: halves of neighbouring positions are a stride apart.
+/// The places of a lane's rows in a stage. kBoxes: halves of neighbouring positions are a stride apart.
 template <class Tile, int kMTiles, bool kBoxes>
 struct RowPlaces {
   static constexpr bool kApart = Tile::kHalf && kBoxes;
   std::uint32_t first[kMTiles][2];  // address of the first unit's word in the first stage
-  unsigned odd = 0;                 // neighbouring halves: a bit for each row whose first half is its word's second
+  unsigned odd = 0;                 // neighbouring halves: a bit for each row that begins with its word's second half
   std::uint32_t next[kApart ? kMTiles : 1][2];      // bytes to the word with the unit's second half
-  std::uint32_t selector[kApart ? kMTiles : 1][2];  // of the unit's bytes in both words
+  std::uint32_t selector[kApart ? kMTiles : 1][2];  // selects the unit's bytes from both words
 
   __device__ __forceinline__ RowPlaces(const WeightPlan& p, const WgmmaBlock& block, int first_row, int lane) {
     const int unit = weight_position_offset(p, lane % 4 * p.unit_elements);
@@ -63,7 +63,7 @@ struct RowPlaces {
     for (int j = 0; j < kMTiles; ++j) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        // A row that is none reads the first one's values; its sums are not used.
+        // Rows past the end read row 0; their sums are discarded.
         const WeightRow r = weight_row(p, block.work, first_row + 64 * j + 8 * h + lane / 4);
         const int offset = unit + (r.valid ? weight_row_offset(p, block.work, r) : 0);
         first[j][h] = block.smem_base + block.feature_bytes + (Tile::kHalf ? offset / 2 * 4 : offset * 4);
@@ -80,7 +80,7 @@ struct RowPlaces {
   __device__ __forceinline__ bool is_odd(int tile, int r) const { return (odd & 1U << (2 * tile + (r & 1))) != 0; }
 };
 
-/// What a group's fragments are made of, read ahead. kBoxes: float32 that is not split was rounded on its way.
+/// The values of a group's fragments, read ahead. kBoxes: float32 that is not split was already rounded by the copy.
 template <class Tile, int kMTiles, bool kBoxes>
 struct RawFragments {
   using Places = RowPlaces<Tile, kMTiles, kBoxes>;
@@ -129,7 +129,7 @@ __device__ __forceinline__ void pin_sums(float (&sums)[kTiles][kSums]) {
   for (int j = 0; j < kTiles; ++j) wgmma::pin(sums[j]);
 }
 
-/// Adds what products have summed to ordinary registers, once all of them are done.
+/// Adds the products' sums to ordinary registers, once all products are done.
 template <int kTiles, int kSums, class Add>
 __device__ __forceinline__ void promote(float (&totals)[kTiles][kSums], float (&sums)[kTiles][kSums], const Add& add) {
   wgmma::wait<0>();
@@ -142,7 +142,7 @@ __device__ __forceinline__ void promote(float (&totals)[kTiles][kSums], float (&
   pin_sums(sums);
 }
 
-/// Writes a warp's sums to the workspace, or adds them to what is there, and clears them. Some reads are under way at a
+/// Writes a warp's sums to the workspace, or adds them to its values, and clears them. Several reads are in flight at a
 /// time: one by one they would take as long as thousands of positions.
 template <int kRows, int kMTiles, int kSums>
 __device__ __forceinline__ void flush_sums(float (&sums)[kMTiles][kSums], float* partial, bool add) {
@@ -173,13 +173,14 @@ __device__ __forceinline__ void flush_sums(float (&sums)[kMTiles][kSums], float*
 template <class Tile>
 inline constexpr int kLinePositions = Tile::kHalf ? 64 : 32;
 
-/// kBoxes: of a plan with boxes. kDense: a line's positions are neighbours in the stage, which the compiler then knows.
+/// kBoxes: for a plan with boxes. kDense: a line's positions are neighbours in the stage; a constant lets the compiler
+/// use that.
 template <Arithmetic kArithmetic, int kMTiles, int kColumns, bool kBoxes, bool kDense>
 __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const WgmmaBlock& block, int thread) {
   using Tile = WgmmaTile<kArithmetic, kMTiles, kColumns>;
   constexpr bool kSplit = Tile::kSplit;
   constexpr int kSize = Tile::kHalf ? 2 : 4;
-  // kSplit: with one, errors are smaller still, and a filter's gradient takes 10% longer.
+  // If kSplit: with 1, errors are even smaller, and a filter's gradient takes 10% longer.
   constexpr int kStepsPerSum = 2;
   constexpr auto kOperand = kWgmmaOperand<kArithmetic>;
   const int lane = thread % 32, first_row = thread / 128 * 64 * kMTiles + thread / 32 % 4 * 16;
@@ -195,7 +196,7 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
   const int stages = static_cast<int>(block.end_stage - block.first_stage);
   const int stages_per_sum = kSumPositions >> p.log2_positions();  // a power of two
   Ring ring;
-  std::uint32_t stage = 0, line_at = 0;  // of what raw is of, in bytes
+  std::uint32_t stage = 0, line_at = 0;  // the stage and line that raw belongs to, in bytes
   // From a row's first unit to others: a position's bits add up.
   const auto offset = [&](int bit, bool is_set) {
     if (!is_set) return 0U;
@@ -226,7 +227,7 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
             if (u == 3) {
               const bool turns = line + 1 == lines;
               if (turns) {
-                // The next stage's first fragments; behind the last stage, a stage that is full anyway.
+                // The next stage's first fragments; after the last stage, those of a stage that is full anyway.
                 ring.advance(p.smem_stages);
                 if (s + 1 < stages) ptx::mbarrier_wait(block.full + 8 * ring.slot, ring.parity);
                 stage = s + 1 < stages ? ring.slot * block.stage_bytes : stage;
@@ -253,11 +254,11 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
           }
           wgmma::commit();
           wgmma::wait<1>();
-          // Until here the products before read their fragments' registers.
+          // Until here the previous products read their fragments' registers.
           fragments[(u * Tile::kGroups + i + 1) % 2].pin();
           if (u == 0 && i == 0 && line == 0 && s > 0) {
-            // The stage before is done with. Every lane for itself: racecheck takes one lane after a __syncwarp for a
-            // race.
+            // The previous stage is free. Every lane arrives for itself: racecheck takes one lane after a __syncwarp
+            // for a race.
             ptx::mbarrier_arrive(block.empty + 8 * (ring.slot == 0 ? p.smem_stages - 1 : ring.slot - 1));
           }
         }
@@ -273,7 +274,7 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
     }
   }
   if constexpr (kSplit) {
-    // Of the largest tiles that threads copy, registers would be spilled for it.
+    // For the largest tiles that threads copy, it would spill registers.
     constexpr bool kRoundsAway = kBoxes || kMTiles * Tile::kSums < 96;
     promote(totals, sums, [](float total, float sum) {
       if constexpr (!kRoundsAway) return AddSum{}(total, sum);
@@ -287,7 +288,7 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
   }
 }
 
-/// In whichever of the two ways serves.
+/// Multiplies in whichever of the two ways applies.
 template <Arithmetic kArithmetic, int kMTiles, int kColumns, bool kBoxes>
 __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const WgmmaBlock& block, int thread) {
   constexpr int kLine = kLinePositions<WgmmaTile<kArithmetic, kMTiles, kColumns>>;

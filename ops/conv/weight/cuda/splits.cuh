@@ -1,5 +1,5 @@
-// Adds the splits' sums of conv_weight's tensor-core kernels, in an order that the plan alone decides, and puts them in
-// the filter's order.
+// Adds the splits' sums of conv_weight's tensor-core kernels, in an order that the plan alone determines, and puts them
+// in the filter's order.
 #pragma once
 
 #include <adjoint/core/divider.h>
@@ -15,14 +15,14 @@ namespace adjoint::cuda::weight {
 
 inline constexpr int kAddThreads = 256;
 
-/// Where the i-th sum of a column lies in shared memory: sums that are read together are neighbouring channels' of a
+/// The place of a column's i-th sum in shared memory: sums that are read together belong to neighbouring channels of a
 /// few taps, and the taps of a channel are a power of two apart.
 ADJOINT_HD constexpr int sum_place(int i) { return i + i / 32 * 8; }
 
 /// A block of threads adds all rows of a tile's columns, some at a time. Its units are vectors of four sums: a thread
-/// reads some splits of one, or of several where splits are few, before it uses any. Where there are too few vectors
-/// for all threads, neighbouring ones (`lanes`) add parts of the splits. A block does several rounds, for what it works
-/// out beforehand, while it has little to read.
+/// reads some splits of one unit, or of several units where there are few splits, before it uses any. If there are too
+/// few vectors for all threads, neighbouring threads (`lanes`) add parts of the splits. A block does several rounds, to
+/// share what it computes beforehand, if it has little to read.
 struct AddGrid {
   std::int32_t columns, rounds;  // columns of a round
   std::int32_t log2_lanes;
@@ -35,7 +35,7 @@ struct AddGrid {
   Divider tile_blocks;  // of threads
 };
 
-/// What a lane adds.
+/// The unit that a lane adds.
 struct AddUnit {
   std::int32_t vector;  // of the round
   std::int32_t first_split, end_split;
@@ -58,7 +58,7 @@ inline AddGrid add_grid(const WeightPlan& p) {
   constexpr std::int32_t kMostLog2Lanes = 3, kMostThreadUnits = 4;
   constexpr auto kAtOnce = static_cast<std::int64_t>(kMultiprocessors);
   constexpr std::int64_t kBlocksAtOnce = 3 * kAtOnce, kThreadsWanted = 2 * kAtOnce * kAddThreads;
-  constexpr std::int64_t kBlockBytes = 64 << 10;  // to read, at most, where a block does several rounds
+  constexpr std::int64_t kBlockBytes = 64 << 10;  // to read, at most, if a block does several rounds
   constexpr std::int64_t kMostBytes = 48 << 10;   // of a block that asks for no more than it gets anyway
   const std::int32_t column_vectors = p.tile_rows / 4;
   const std::int64_t columns = p.blocks_per_split() * p.tile_columns, vectors = columns * column_vectors;  // of all
@@ -96,7 +96,8 @@ inline AddGrid add_grid(const WeightPlan& p) {
   return grid;
 }
 
-/// What the threads of a block read at once: of kUnits units each, some splits. `first`: the first thread's unit.
+/// One batch of reads of a block's threads: some splits of kUnits units for each thread. `first`: the first thread's
+/// unit.
 struct AddBatch {
   const float* from;  // the round's sums of the first split
   std::int32_t first, splits_done;
@@ -122,7 +123,7 @@ __device__ __forceinline__ void read_batch(const WeightPlan& p, const AddGrid& g
   }
 }
 
-/// Adds what has been read to `totals`, a unit's, and stages these when all splits are done.
+/// Adds the values read to `totals`, a unit's, and stages these when all splits are done.
 template <int kUnits>
 __device__ __forceinline__ void add_batch(const WeightPlan& p, const AddGrid& grid, const AddBatch& batch,
                                           const float4 (&values)[kAddAtOnce], double (&totals)[4], float* sums) {
@@ -158,7 +159,7 @@ __device__ __forceinline__ void add_batch(const WeightPlan& p, const AddGrid& gr
   }
 }
 
-/// What is read after a batch; a round's first batch is after another round's last.
+/// Advances to the batch after this one; a round's first batch follows another round's last.
 template <int kUnits>
 __device__ __forceinline__ AddBatch next_batch(const WeightPlan& p, const AddGrid& grid, AddBatch batch) {
   batch.splits_done += kAddAtOnce / kUnits;
@@ -171,7 +172,7 @@ __device__ __forceinline__ AddBatch next_batch(const WeightPlan& p, const AddGri
   return batch;
 }
 
-/// Always a batch ahead: what is read next is under way while sums are put in the filter.
+/// Always reads a batch ahead: the next reads are in flight while sums are put in the filter.
 template <class T, int kUnits>
 __global__ void __launch_bounds__(kAddThreads, 3)
     add_splits_kernel(const __grid_constant__ WeightPlan p, const __grid_constant__ WeightOrder order,
@@ -183,14 +184,14 @@ __global__ void __launch_bounds__(kAddThreads, 3)
   const int index = grid.tile_blocks.split(first_column);
   first_column *= grid.columns * grid.rounds;
   const WeightWork work = weight_work(p, index);
-  int features = p.feature_channels - work.first_column - first_column;  // that the columns left may have
+  int features = p.feature_channels - work.first_column - first_column;  // those that the columns left may have
   const std::int64_t tile = std::int64_t{p.tile_rows} * p.tile_columns, split_step = p.blocks_per_split() * tile;
   AddBatch batch{partial + index * tile + first_column * p.tile_rows, 0, 0};
   float4 values[kAddAtOnce] = {};
   ptx::wait_for_earlier_kernels();
   if (features <= 0) return;
   read_batch<kUnits>(p, grid, batch, split_step, values);
-  // The first vectors are under way.
+  // The first vectors are in flight.
   const WeightTapBlock& taps = p.tap_block[work.tap_block];
   const int count = min(p.block_channels, p.image_channels - work.first_channel) * taps.taps;
   for (int i = thread; i < count; i += kAddThreads) {
@@ -200,7 +201,7 @@ __global__ void __launch_bounds__(kAddThreads, 3)
   }
   const std::int64_t feature_step = std::int64_t{p.image_channels / order.residues()} * order.taps(p);
   T* to = filter + (std::int64_t{work.group} * p.feature_channels + work.first_column + first_column) * feature_step;
-  // Threads that no row of the first column is left for begin with other columns.
+  // Threads for which no row of the first column is left begin with other columns.
   const int columns_at_once = max(kAddThreads / count, 1);
   const int first_of_round = thread / count, first_row = thread - first_of_round * count;
   const int column_step = sum_place(p.tile_rows);

@@ -6,7 +6,7 @@
 
 namespace adjoint::cuda::weight {
 
-/// `early` where the kernel before it is Hopper's.
+/// `early` if the kernel before it is Hopper's.
 template <class T>
 void add_splits(const WeightPlan& plan, const float* partial, T* filter, int device, bool early,
                 const WeightOrder& order = {}) {

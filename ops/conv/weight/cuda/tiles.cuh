@@ -1,4 +1,4 @@
-// From a plan's tile to a compiled kernel of a family of conv_weight's wgmma kernels.
+// Selects the compiled kernel for a plan's tile, in a family of conv_weight's wgmma kernels.
 #pragma once
 
 #include <adjoint/ops/conv/weight/plan.h>

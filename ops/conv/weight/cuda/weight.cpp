@@ -53,7 +53,7 @@ void run(const ConvProblem& problem) {
 }
 
 bool takes_wgmma(const ConvProblem& problem) {
-  constexpr std::int64_t kMostTaps = 1024;  // of more, planning takes a tenth of a second
+  constexpr std::int64_t kMostTaps = 1024;  // with more, planning takes a tenth of a second
   if (problem.dtype == kFloat64 || !runs_wgmma(problem.device) || problem.geometry.taps() > kMostTaps) return false;
   return find_wgmma_weight_plan(problem) != nullptr;
 }

@@ -1,4 +1,4 @@
-// What is kept of plans, without a GPU.
+// The cache of plans, without a GPU.
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/error.h>
@@ -27,7 +27,7 @@ struct LargePlan {
   std::int64_t steps[1024] = {};
 };
 
-/// The plan of a problem of so many samples; `made` counts those that were made.
+/// The plan of a problem with `samples` samples; `made` counts the plans made.
 template <class Plan = testing::Plan>
 const Plan* plan_of(std::int64_t batch, int& made, const cuda::Machine& machine = kOneMultiprocessor) {
   ConvGeometry g{};

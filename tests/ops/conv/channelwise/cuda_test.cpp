@@ -168,7 +168,7 @@ TEST(Channelwise, TakesTheCases) {
     for (const cuda::ConvRole role : kConvRoles) {
       for (const ConvMode& mode : kConvModes) {
         cuda::ConvProblem problem = unplaced_problem(role, geometry(c), mode);
-        problem.geometry = geometry(c);  // as it is
+        problem.geometry = geometry(c);  // unchanged
         EXPECT_TRUE(cuda::find_conv_kernel(role, kFamily)->takes(problem));
       }
     }

@@ -1,5 +1,5 @@
-// The kernels that are chosen today for the layers of bench/layers, but for those drawn at random. A choice is a change
-// of bits and of speed: it is made on purpose, and choices.tsv with it.
+// The kernels that are chosen for the layers of bench/layers, except those drawn at random. A change of a choice
+// changes bits and speed, so it must be made on purpose, together with choices.tsv.
 
 #ifdef ADJOINT_WITH_CUDA
 #include <adjoint/bench/layers.h>

@@ -1,7 +1,6 @@
-// What the planners of CUDA kernels make of two tables of bench/layers (tests/fixtures/conv_plans.tsv): times in their
-// models, memory and tiles, each a number of four digits. A planner that is changed on purpose
-// changes the table: with ADJOINT_WRITE_PLANS=FILE in the environment the test writes it anew, and git shows what
-// moved.
+// The CUDA kernels' plans for two tables of bench/layers (tests/fixtures/conv_plans.tsv): times in their models, memory
+// and tiles, each a number of four digits. Changing a planner on purpose changes the table: with
+// ADJOINT_WRITE_PLANS=FILE in the environment the test writes a new one, and git shows the differences.
 #include <adjoint/bench/layers.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/ops/conv/base/machine.h>
@@ -193,7 +192,7 @@ void add_weights(Cells& cells, const ConvGeometry& g) {
       });
 }
 
-/// Other orders of operands: what is left, and what is copied.
+/// Other orders of operands: the remaining problem, and the copies.
 void add_orders(Cells& cells, const ConvGeometry& g) {
   const auto describe = [](const RearrangedPlan& p) {
     return numbers({static_cast<double>(p.geometry.image[1]), static_cast<double>(p.geometry.image_channels),

@@ -27,8 +27,9 @@
 namespace adjoint::testing {
 namespace {
 
-// Today's figures, for all problems and, where the quickest kernel takes over kLaunch, for the worst of them. A choice
-// may lower them; what raises them is worse than what there is. Estimates are not fitted to drawn32's times.
+// The present figures, for all problems and, for the worst, among those whose quickest kernel takes over kLaunch. A
+// choice may lower them; a choice that raises them is worse than the present one. Estimates are not fitted to drawn32's
+// times.
 struct Limits {
   const char* layers;
   double mean, worst;
@@ -36,9 +37,9 @@ struct Limits {
 constexpr Limits kLimits[] = {{"everyday", 1.0092, 1.36}, {"reported", 1.0022, 1.12}, {"others", 1.0085, 1.34},
                               {"drawn29", 1.0134, 1.41},  {"drawn32", 1.0228, 1.58},  {"wide", 1.0171, 1.66},
                               {"choices", 1.0163, 1.36}};
-// Likewise of plans, by their own table.
+// The same for plans, by their own table.
 constexpr Limits kPlanLimits[] = {{"everyday", 1.0196, 1.38}, {"reported", 1.0063, 1.13}};
-constexpr double kLaunch = 10;  // microseconds; what takes less is a launch
+constexpr double kLaunch = 10;  // microseconds; anything below is a launch
 
 using Times = std::map<std::string, double>;  // microseconds, by kernel
 
@@ -77,8 +78,7 @@ std::map<Problem, Times> measured_times() {
   return times;
 }
 
-// A plan's name here: the kernel's, and its modelled clocks to as many digits as the table has, where there are
-// several.
+// A plan's name here: the kernel's, and, if there are several, its modelled clocks to as many digits as the table has.
 std::string plan_name(const std::string& kernel, const std::string& clocks) { return kernel + " of " + clocks; }
 
 std::map<Problem, Times> measured_plans() {
@@ -139,7 +139,7 @@ struct Regret {
   }
 };
 
-// choose(problem): the name of what is chosen, in `measured`.
+// choose(problem): the name of the chosen plan, in `measured`.
 template <class Choose>
 void expect_no_more_than(const Limits& limits, const std::map<Problem, Times>& measured, const Choose& choose) {
   SCOPED_TRACE(limits.layers);

@@ -24,8 +24,8 @@ TEST(CorrelationChoice, PositionsAreNoMoreThanTheOutputNeeds) {
   EXPECT_EQ(plan.tiles() * 64 * plan.m_tiles * plan.consumers * plan.tile_columns, std::int64_t{128} * 256 * 16 * 16);
 }
 
-// A tile's rows are long where the L2 does not keep the results: what is written of a sector in part has the rest of it
-// read from memory. Rows of eight positions waste none of 514, and took 2.4 times as long as those of 32.
+// A tile's rows are long where the L2 does not keep the results: for a sector that is partly written, the rest is read
+// from memory. Rows of eight positions waste none of 514, and took 2.4 times as long as those of 32.
 TEST(CorrelationChoice, LargeResultsAreWrittenInLongRuns) {
   CorrelationPlan plan;
   const auto written_at_once = [&](const ConvGeometry& g, Arithmetic arithmetic) {
@@ -50,7 +50,7 @@ TEST(CorrelationChoice, LargeResultsAreWrittenInLongRuns) {
   EXPECT_EQ(written_at_once(small, Arithmetic::kBFloat16), 8) << "66 columns, which the L2 keeps";
 }
 
-// Tiles of several rows of phases store results one by one, which costs more than it saves but for a few channels.
+// Tiles of several rows of phases store results one by one, which costs more than it saves except for a few channels.
 TEST(CorrelationChoice, SeveralRowsOfPhasesShareTilesOfFewChannels) {
   CorrelationPlan plan;
   const auto rows = [&](std::int64_t channels, Arithmetic arithmetic, const CorrelationLimits& limits) {
@@ -65,7 +65,7 @@ TEST(CorrelationChoice, SeveralRowsOfPhasesShareTilesOfFewChannels) {
   EXPECT_EQ(rows(1, Arithmetic::kBFloat16, kCorrelationLimits), 2);
 }
 
-// One channel and 81 taps, cut into passes by the row's residue: whole steps but for the last of each pass.
+// One channel and 81 taps, cut into passes by the row's residue: whole steps except for the last of each pass.
 TEST(CorrelationChoice, FewChannelsGather) {
   CorrelationPlan plan;
   const ConvGeometry g = make_geometry(16, 1, 56, 1, {256, 256}, {9, 9}, {3, 3}, {4, 4}, {1, 1}, {2, 2});

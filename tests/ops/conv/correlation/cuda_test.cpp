@@ -69,7 +69,7 @@ TEST(CorrelationCuda, IntegersAreExactInEveryTileAtAnyAddress) {
   }
 }
 
-/// conv of half precision by pairs of neighbouring columns, at addresses where the copy engine cannot read them, too.
+/// conv of half precision by pairs of neighbouring columns, also at addresses where the copy engine cannot read them.
 TEST(CorrelationCuda, IntegersAreExactInPairsOfColumnsAtAnyAddress) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
   const auto layer = [](std::int64_t in_channels, std::int64_t out_channels, std::int64_t groups, const Extent2& input,
@@ -95,7 +95,7 @@ TEST(CorrelationCuda, IntegersAreExactInPairsOfColumnsAtAnyAddress) {
   }
 }
 
-/// Whether a value that is not finite may stand at (h, w) of the image because (oh, ow) of the feature is not finite.
+/// Whether a value at (h, w) of the image may be non-finite because (oh, ow) of the feature is.
 bool within_a_stride(const ConvGeometry& g, std::int64_t h, std::int64_t w, std::int64_t oh, std::int64_t ow) {
   const auto near = [&](int axis, std::int64_t i, std::int64_t o) {
     for (std::int64_t k = 0; k < g.kernel[axis]; ++k) {

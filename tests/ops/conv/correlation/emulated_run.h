@@ -1,4 +1,4 @@
-// What the tests of conv's and conv_transpose's emulated tensor-core kernels share: packed filters, and geometries that
+// Shared by the tests of conv's and conv_transpose's emulated tensor-core kernels: packed filters, and geometries that
 // reach every tile.
 #pragma once
 
@@ -40,8 +40,8 @@ struct CorrelationCall {
         activation(activated) {}
 };
 
-/// Checks what a wgmma kernel of the plan makes of the call: `run(operands, problem)` launches it, and what packs the
-/// problem's filter.
+/// Checks the result of a wgmma kernel of the plan for the call: `run(operands, problem)` launches it, and the kernel
+/// that packs the problem's filter.
 template <class M, class Run>
 void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call, const Run& run) {
   using T = typename M::Element;
@@ -173,7 +173,7 @@ inline std::vector<ConvCase> pixel_cases() {
   return cases;
 }
 
-/// What they reach between them, whatever the kernel.
+/// The paths that the cases reach together, whatever the kernel.
 inline const std::set<std::string> kWaysOfPixels{"stride 3",
                                                  "stride 4",
                                                  "stride 5",
@@ -248,11 +248,11 @@ class CorrelationFixture : public ::testing::Test {
  protected:
   /// Tiles and ways through the kernel that the geometries have reached.
   std::set<std::string> reached, ways, tiles;
-  bool read_again = false;     // whether results leave by threads, as those that another kernel reads
-  bool pairs_columns = false;  // whether units of half precision are pairs of columns
+  bool read_again = false;     // results are stored by threads, as for a kernel that reads them again
+  bool pairs_columns = false;  // units of half precision are pairs of columns
   cuda::Machine machine = kOneMultiprocessor;
 
-  /// False where the kernels do not take the geometry.
+  /// False if the kernels do not support the geometry.
   virtual bool compute(const CorrelationCall& call) = 0;
 
   /// How many of conv_transpose and conv they take.
@@ -311,7 +311,7 @@ inline std::vector<ConvCase> pair_cases() {
   return cases;
 }
 
-/// Columns and positions, and whether steps take half of the columns.
+/// Columns and positions, and whether steps use half of the columns.
 inline std::string tile_name(const cuda::CorrelationPlan& plan) {
   return std::to_string(plan.tile_columns) + " x " + std::to_string(64 * plan.m_tiles * plan.consumers) +
          (plan.halves() ? " in halves" : "");

@@ -74,7 +74,7 @@ TYPED_TEST(CorrelationEmulation, ResultsThatAreReadAgainAreExact) {
   for (const ConvCase& c : box_cases()) EXPECT_GT(this->compute_both(c, 0), 0);
 }
 
-// At several alignments each, with an activation and a copy of what is before it.
+// At several alignments each, with an activation and a copy of its input.
 TYPED_TEST(CorrelationEmulation, BoxesAreExact) {
   if (TypeParam::kDType != kFloat32) GTEST_SKIP() << "halves come and go otherwise";
   for (const ConvCase& c : box_cases()) {
@@ -116,7 +116,7 @@ TYPED_TEST(CorrelationEmulation, PairsOfColumnsAreExact) {
   }
 }
 
-// Rows of any stride, with a bias, an activation and a copy of what is before it.
+// Rows of any stride, with a bias, an activation and a copy of its input.
 TYPED_TEST(CorrelationEmulation, PixelsAreExact) {
   std::uint64_t seed = 0;
   for (const ConvCase& c : pixel_cases()) {

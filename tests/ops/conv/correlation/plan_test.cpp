@@ -56,7 +56,7 @@ std::vector<std::int64_t> expected(const Problem& problem) {
 std::vector<std::int64_t> staged_channel(const CorrelationPlan& p, const CorrelationPass& pass,
                                          const CorrelationWork& work, std::int32_t channel,
                                          const std::vector<std::int64_t>& x) {
-  std::vector<std::int64_t> stage(static_cast<std::size_t>(p.unit_pitch), 1000003);  // what nobody may read
+  std::vector<std::int64_t> stage(static_cast<std::size_t>(p.unit_pitch), 1000003);  // values that may not be read
   for (std::int32_t plane = 0; plane < pass.planes; ++plane)
     for (std::int32_t n = 0; n < 1 << p.log2_tile_n; ++n)
       for (std::int32_t row = 0; row < p.rows; ++row)
@@ -73,8 +73,8 @@ std::vector<std::int64_t> staged_channel(const CorrelationPlan& p, const Correla
   return stage;
 }
 
-/// The same where stages are boxes, of a copy or of the input: one channel's, as the copy engine brings them; of units
-/// that are pairs of columns `half`'s.
+/// The same for stages that are boxes, of a copy or of the input: one channel's, as the copy engine brings them; for
+/// units that are pairs of columns, those of `half`.
 std::vector<std::int64_t> staged_boxes(const CorrelationPlan& p, const CorrelationPass& pass,
                                        const CorrelationWork& work, std::int32_t channel, std::int32_t half,
                                        const std::vector<std::int64_t>& x) {
@@ -110,13 +110,13 @@ std::vector<std::int64_t> staged_boxes(const CorrelationPlan& p, const Correlati
   return stage;
 }
 
-/// Where a stage of one channel holds position m's value at x_offset 0.
+/// The place in a stage of one channel of position m's value at x_offset 0.
 std::int64_t staged_place(const CorrelationPlan& p, int m) {
   if (!p.blocked) return correlation_stage_offset(p, m);
   return m / kBoxPositions * p.box_positions + m % kBoxPositions / 8 * p.box_step() + m % 8;
 }
 
-/// A slot takes a step, or where halves come in pairs a lower one and an upper one, as long as there are both.
+/// A slot takes a step, or, where halves come in pairs, a lower one and an upper one, as long as there are both.
 void expect_slots(const CorrelationPlan& p, const CorrelationClass& c) {
   std::int32_t slots = 0;
   for (std::int32_t i = c.first_pass; i < c.first_pass + c.passes; ++i) {
@@ -345,7 +345,7 @@ TEST(CorrelationPlan, StepsOfHalfTheColumns) {
     CorrelationPlan plan;
     ASSERT_TRUE(plan_correlation(g, true, Arithmetic::kTF32, {}, testing::kOneMultiprocessor, plan));
     EXPECT_TRUE(plan.halves()) << plan.tile_columns << " columns for " << g.image_channels << " channels";
-    // Where pairs are asked for, a half without a partner takes all columns.
+    // If pairs are asked for, a half without a partner uses all columns.
     ASSERT_TRUE(plan_correlation(g, true, Arithmetic::kTF32, kCorrelationLimits, testing::kOneMultiprocessor, plan));
     EXPECT_EQ(plan.halves(), g.kernel[1] % g.stride[1] == 0);
     check(g);

@@ -18,12 +18,12 @@
 namespace adjoint::testing {
 namespace {
 
-/// What of the kernels the cases have reached.
+/// The parts of the kernels that the cases have reached.
 using Reached = std::set<std::string>;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// run_kernel(partial), and the addition of its slices where there are several.
+/// run_kernel(partial), and the addition of its slices if there are several.
 template <class Plan, class RunKernel>
 void run(const Plan& plan, const cuda::ConvProblem& problem, std::uint64_t seed, const RunKernel& run_kernel) {
   Operand<float> partial(nothing(plan.workspace_bytes() / 4), 0);
@@ -106,7 +106,7 @@ TYPED_TEST(FewResultsEmulation, RandomGeometriesAreExact) {
   }
 }
 
-/// The ends of discriminators in small, and what else random extents seldom meet.
+/// The ends of discriminators in small, and other cases that random extents seldom reach.
 TYPED_TEST(FewResultsEmulation, EveryPathIsExact) {
   Reached reached;
   const ConvCase cases[] = {

@@ -1,6 +1,5 @@
 // The schedules of the kernels for few results a position, replayed: every result belongs to one position of the line
-// and sums the products that the definition names; every value of a filter to one warp's tile; slices share what is
-// summed.
+// and sums the products in its definition; every value of a filter belongs to one warp's tile; slices share the terms.
 #include <adjoint/ops/conv/few_results/plan.h>
 #include <adjoint/tests/support/conv_cases.h>
 

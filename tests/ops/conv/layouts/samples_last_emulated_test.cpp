@@ -13,7 +13,7 @@
 namespace adjoint::testing {
 namespace {
 
-/// Against what the definition says of each element.
+/// Compares each element with its definition.
 template <class T>
 void check(const cuda::SamplesLast& s, std::uint64_t seed) {
   const std::int64_t plane = s.extents[0] * s.extents[1];

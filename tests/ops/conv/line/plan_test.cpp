@@ -1,6 +1,6 @@
-// The schedule of the kernels that see a convolution as one line of positions, replayed: every result belongs to one
-// position of one tile, and its products are those that the definition names, each once, read from the line where its
-// source lies. Of both plans that build on it: narrow and packed.
+// The schedule of the kernels that treat a convolution as one line of positions, replayed: every result belongs to one
+// position of one tile, and its products are those in the definition, each once, read from the line where its source
+// lies. For both plans that build on it: narrow and packed.
 #include <adjoint/ops/conv/line/narrow/plan.h>
 #include <adjoint/ops/conv/line/packed/plan.h>
 #include <adjoint/tests/support/conv_cases.h>
@@ -59,7 +59,7 @@ void expect_products(const ConvGeometry& g, std::size_t axis, bool transposed, c
   for (const int count : seen) ASSERT_EQ(count, 1);
 }
 
-/// Every position of the grid belongs to one place of one tile, and what it reads lies in the tile's stage.
+/// Every position of the grid belongs to one place of one tile, and the values it reads lie in the tile's stage.
 void expect_line(const LinePlan& p) {
   const auto positions = static_cast<std::size_t>(p.h.positions) * static_cast<std::size_t>(p.w.positions);
   std::vector<int> seen(positions * static_cast<std::size_t>(p.batch));
@@ -131,7 +131,7 @@ void expect_results(const LinePlan& p) {
   }
 }
 
-/// What of the cases was replayed.
+/// The replayed features of the cases.
 struct Replayed {
   int plans = 0, shifted = 0;
 };

@@ -22,10 +22,10 @@
 namespace adjoint::testing {
 namespace {
 
-/// What of the kernel the cases have reached.
+/// The parts of the kernel that the cases have reached.
 using Reached = std::set<std::string>;
 
-/// A factor's lines, `pitch` apart, with what may not be read between them.
+/// A factor's lines, `pitch` apart, with values between them that may not be read.
 template <class T>
 Operand<T> factor(const cuda::ProductMatrix& m, const std::vector<double>& values) {
   const auto width = static_cast<std::size_t>(m.width), pitch = static_cast<std::size_t>(m.pitch);

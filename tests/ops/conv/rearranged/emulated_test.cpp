@@ -1,5 +1,5 @@
-// Operands in another order, on the emulator: what the kernels take apart gives, in its geometry, the same
-// convolutions.
+// Operands in another order, on the emulator: the operands that the kernels take apart give the same convolutions, in
+// the new geometry.
 #include <adjoint/ops/conv/base/numbers.h>
 #include <adjoint/ops/conv/layouts/orders.h>
 #include <adjoint/tests/ops/conv/layouts/samples_last_emulated_run.h>
@@ -31,17 +31,17 @@ class RearrangedEmulation : public ::testing::Test {
  protected:
   using Bits = std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint32_t>;
 
-  /// `values` taken apart, or where nothing moves as they are.
+  /// `values` taken apart; unchanged if nothing moves.
   Values unshuffled(const cuda::Unshuffle& how, const Values& values, std::uint64_t seed) {
     return how.planes == 0 ? values : moved<false>(how, values, how.numel(), seed, seed % 5);
   }
-  /// `values` put together, likewise.
+  /// `values` put together; unchanged if nothing moves.
   Values shuffled(const cuda::Unshuffle& how, const Values& values, std::uint64_t seed) {
     return how.planes == 0 ? values
                            : moved<true>(how, values, how.planes * how.extents[0] * how.extents[1], seed, seed % 3);
   }
 
-  /// `values` with samples behind positions, or where nothing moves as they are.
+  /// `values` with samples behind positions; unchanged if nothing moves.
   static Values with_samples_last(const cuda::SamplesLast& how, const Values& values, std::uint64_t seed) {
     if (how.samples == 0) return values;
     Operand<T> to = samples_last<T>(how, values, seed);
@@ -133,7 +133,7 @@ class RearrangedEmulation : public ::testing::Test {
     ++taken;
   }
 
-  /// What has moved was rounded to T.
+  /// Values that moved were rounded to T.
   static void expect_rounded(const Values& got, Values expected, const cuda::Unshuffle& how) {
     if (how.planes != 0) {
       for (double& value : expected) value = rounded<T>(value);
@@ -141,7 +141,7 @@ class RearrangedEmulation : public ::testing::Test {
     EXPECT_EQ(got, expected);
   }
 
-  /// `values`, misaligned by `offset` elements, taken apart; against what the definition says of each element.
+  /// Takes `values`, misaligned by `offset` elements, apart, and compares each element with its definition.
   void check_apart(const cuda::Unshuffle& u, std::uint64_t offset) {
     Values values(static_cast<std::size_t>(u.planes * u.extents[0] * u.extents[1]));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(1 + i * 7 % 127);
@@ -167,7 +167,7 @@ class RearrangedEmulation : public ::testing::Test {
   template <bool kBack>
   Values moved(const cuda::Unshuffle& how, const Values& values, std::int64_t count, std::uint64_t seed,
                std::uint64_t offset) {
-    // What is apart is a buffer of the library's, aligned.
+    // The parts are in a buffer of the library's, which is aligned.
     Operand<T> from(values, kBack ? 0 : offset);
     Operand<T> to(Values(static_cast<std::size_t>(count), std::numeric_limits<double>::quiet_NaN()),
                   kBack ? offset : 0);

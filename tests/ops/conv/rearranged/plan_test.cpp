@@ -53,8 +53,8 @@ TEST(RearrangedPlan, AnEmptyBatchHasNoOtherOrder) {
   }
 }
 
-// To whole vectors; below a line of 128 bytes to a part of one; to a whole line where that is at most twice as long, or
-// four times where rows are no vector.
+// To whole vectors; below a line of 128 bytes, to a part of one; to a whole line if that is at most twice as long, or
+// four times if rows are no vector.
 TEST(RearrangedPlan, ShortRowsArePaddedToPartsOfALine) {
   struct Case {
     Extent2 feature, halves, words;
@@ -102,7 +102,7 @@ TEST(RearrangedPlan, OnlyStridesBecomeChannels) {
   EXPECT_FALSE(takes({2, 1}, {2, 1}));
 }
 
-// Several planes a tile only where they are taken apart by vectors.
+// Several planes a tile only if they are taken apart by vectors.
 TEST(RearrangedPlan, TilesOfResultsOrOfSingleElementsHaveOnePlane) {
   const auto tile_planes = [](std::int64_t width, bool image_is_result) {
     const ConvGeometry g = make_geometry(4096, 1, 5, 1, {width, width}, {2, 2}, {2, 2}, {0, 0}, {1, 1}, {0, 0});

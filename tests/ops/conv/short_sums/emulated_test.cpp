@@ -1,5 +1,5 @@
 // The kernels for few products a result on the emulator: exact on small integers in every dtype, at any address and in
-// any order of execution; what is not finite in the source reaches its own results alone.
+// any order of execution; non-finite values in the source reach only their own results.
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <cuda_runtime.h>
 #include <adjoint/ops/conv/short_sums/cuda/launch.cuh>
@@ -16,7 +16,7 @@
 namespace adjoint::testing {
 namespace {
 
-/// What of the kernels the cases have reached.
+/// The parts of the kernels that the cases have reached.
 using Reached = std::set<std::string>;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();

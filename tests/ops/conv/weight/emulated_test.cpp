@@ -60,7 +60,7 @@ class WeightEmulation : public ::testing::Test {
     expect_equal(out.data(), oracle::conv_weight(p.geometry, p.image, p.feature));
   }
 
-  /// By boxes where the image's offset is a multiple of 16 bytes, else element by element.
+  /// By boxes if the image's offset is a multiple of 16 bytes, otherwise element by element.
   static bool compute_boxes(const ConvCase& c, std::uint64_t seed, cuda::WeightTile tile, std::size_t offset) {
     SCOPED_TRACE(c);
     const ConvProblem p = integer_problem(geometry(c));
@@ -102,7 +102,7 @@ class WeightEmulation : public ::testing::Test {
     SCOPED_TRACE(::testing::Message() << "tile " << tile.rows << " x " << tile.columns << ", offset " << offset);
     cuda::WeightPlan plan;
     if (!cuda::plan_boxed_weight(g, M::kArithmetic, {}, plan, tile)) return false;
-    if (seed % 2 == 0) {  // so that the ring of stages turns
+    if (seed % 2 == 0) {  // so that the ring of stages wraps around
       plan.splits = 1;
       plan.stages_per_split = plan.stages;
     }
@@ -159,13 +159,13 @@ class WeightEmulation : public ::testing::Test {
     expect_equal(out.data(), oracle::conv_weight(p.geometry, p.image, p.feature));
   }
 
-  /// In the tile, or in the one that the planner chooses where it has no rows.
+  /// With the given tile, or the planner's choice if it has no rows.
   static bool compute_wgmma(const ConvCase& c, std::uint64_t seed, cuda::WeightTile tile) {
     SCOPED_TRACE(c);
     SCOPED_TRACE(::testing::Message() << "tile " << tile.rows << " x " << tile.columns);
     cuda::WeightPlan plan;
     if (!cuda::plan_wgmma_weight(geometry(c), M::kArithmetic, {}, plan, tile)) return false;
-    if (seed % 2 == 0) {  // so that the ring of stages turns
+    if (seed % 2 == 0) {  // so that the ring of stages wraps around
       plan.splits = 1;
       plan.stages_per_split = plan.stages;
     }

@@ -43,7 +43,7 @@ Values expected(const ConvGeometry& g, const Values& image, const Values& featur
   return filter;
 }
 
-/// A channel's stage as the loaders fill it, item by item; elsewhere what no row may read.
+/// A channel's stage as the loaders fill it, item by item; all other places hold a value that no row may read.
 Values staged_image(const WeightPlan& p, const WeightWork& work, const WeightStage& stage, std::int32_t channel,
                     const Values& image) {
   const WeightTapBlock& taps = p.tap_block[work.tap_block];
@@ -60,7 +60,7 @@ Values staged_image(const WeightPlan& p, const WeightWork& work, const WeightSta
   return staged;
 }
 
-/// What the copy engine brings of a tensor: the layout's box that begins at `first`, zeros for what lies outside.
+/// The copy engine's result for a tensor: the layout's box that begins at `first`, with zeros outside.
 Values copied_box(const TensorMapLayout& layout, const WeightBoxPlace& first, const Values& values) {
   std::int64_t elements = 1;
   for (const std::int32_t extent : layout.box) elements *= extent;
@@ -152,7 +152,7 @@ Values block_sums(const WeightPlan& p, std::int64_t block, std::int64_t split, c
   return sums;
 }
 
-/// Where an element of the filter is among the blocks' sums.
+/// The place of an element of the filter among the blocks' sums.
 struct WeightPlace {
   std::int64_t block;
   std::int32_t row, column;

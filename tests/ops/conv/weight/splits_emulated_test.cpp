@@ -1,5 +1,5 @@
 // The addition of splits of conv_weight's tensor-core kernels on the emulator: how threads share it, and that it is
-// exact however they do.
+// always exact.
 #include <adjoint/ops/conv/weight/plan.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// What kernels use of CUDA's language and of its built-in functions, for emulator.h. Not CUDA's own header.
+// The part of CUDA's language and built-in functions that kernels use, for emulator.h. Not CUDA's own header.
 #pragma once
 
 #include <adjoint/tests/support/emulation/emulator.h>

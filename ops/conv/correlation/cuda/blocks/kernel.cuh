@@ -1,7 +1,7 @@
 // The tensor-core kernel of conv and conv_transpose for sm_90a that reads a copy of the input in channel blocks, which
-// pack_operands_kernel makes; correlation/plan.h holds its schedule (`blocked`). Both operands of its products lie in
-// shared memory as the copy engine brought them: multipliers read, round and wait for nothing else. Where a group has
-// many channels and results, the copy costs less than every tile's reading, rounding and packing of its own.
+// pack_operands_kernel makes; correlation/plan.h holds its schedule (`blocked`). The copy engine brings both operands
+// of its products to shared memory in their final layout: multipliers do not read, round or wait for anything else. If
+// a group has many channels and results, the copy costs less than reading, rounding and packing for every tile.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -21,19 +21,19 @@ namespace adjoint::cuda::blocked {
 
 using correlation::SharedLayout;
 
-/// A consumer warpgroup's walk: its places in the rings and its sums.
+/// A consumer warpgroup's loop over a tile: its places in the rings and its sums.
 template <Arithmetic kArithmetic, int kColumns, bool kHalves, int kMTiles>
 struct Multiplier {
   static constexpr bool kSplit = ArithmeticTraits<kArithmetic>::kSplit, kApart = true, kPaired = kHalves;
-  static constexpr int kDepths = kChunkUnits / 8;  // instructions along K of a step
+  static constexpr int kDepths = kChunkUnits / 8;  // instructions along K per step
   static constexpr int kSlotVectors = kChunkUnits / 4 * kColumns * (kSplit ? 2 : 1);
 
   const CorrelationPlan& p;
   const SharedLayout& layout;
   const std::uint32_t empty;  // the slots' barriers that this lane arrives on, or 0
-  const std::uint64_t boxes;  // descriptor of the first stage's boxes of this warpgroup's positions
+  const std::uint64_t boxes;  // descriptor of the first stage's boxes for this warpgroup's positions
   Ring x_ring, w_ring;
-  // Barriers of what products under way read; 0 for none.
+  // Barriers of the memory that running products read; 0 for none.
   std::uint32_t used_stage = 0, used_slot = 0;
   float sums[kMTiles][kColumns / 2];
   float totals[kSplit ? kMTiles : 1][kSplit ? kColumns / 2 : 1];
@@ -46,7 +46,7 @@ struct Multiplier {
         boxes(wgmma::matrix_descriptor(shared.x + 16 * ptx::uniform(first_m / kBoxPositions) * plan.box_vectors,
                                        16 * plan.box_positions, 16 * plan.box_step())) {}
 
-  /// Gives back what products read that are done.
+  /// Releases the memory that finished products have read.
   __device__ __forceinline__ void release() {
     if (used_slot != 0) ptx::mbarrier_arrive_in_cluster(used_slot);
     if (used_stage != 0) ptx::mbarrier_arrive(used_stage);
@@ -95,12 +95,12 @@ struct Multiplier {
     }
   }
 
-  /// Begins a slot's products by `begin(descriptor of its filter blocks)` and gives back what those before have read.
-  /// kWidth: columns of a filter block. kFirst, kCount: the sums of each m-tile that the products make.
+  /// Starts a slot's products by `begin(descriptor of its filter blocks)` and releases the memory that the previous
+  /// ones have read. kWidth: columns of a filter block. kFirst, kCount: the products' sums in each m-tile.
   template <int kWidth, int kFirst, int kCount, class Begin>
   __device__ __forceinline__ void multiply_slot(const Begin& begin) {
     const std::uint64_t slots = wgmma::matrix_descriptor(layout.w, kWidth * 16);
-    // Sums wait to be added until others take their place: so the last are known as such.
+    // Sums are added only when others take their place, so the last ones are known to be the last.
     if constexpr (kSplit) promote<kFirst, kCount>(AddSum{});
     ptx::mbarrier_wait(layout.w_full + 8 * w_ring.slot, w_ring.parity);
     if constexpr (kSplit) pin_sums();
@@ -116,10 +116,10 @@ struct Multiplier {
     }
     used_slot = empty != 0 ? empty + 8 * w_ring.slot : 0;
     if constexpr (kSplit) release();
-    w_ring.advance(p.w_slots, p.weights_resident ? 0 : 1);  // what is resident stays full
+    w_ring.advance(p.w_slots, p.weights_resident ? 0 : 1);  // resident slots stay full
   }
 
-  /// A pass's steps with a stage; `stage`: descriptor of its boxes of this warpgroup.
+  /// A pass's steps with a stage; `stage`: descriptor of its boxes for this warpgroup.
   __device__ __forceinline__ void multiply_stage(const CorrelationPass& pass, std::uint64_t stage) {
     const auto place = [&](int step) { return wgmma::moved(stage, p.taps[step].x_offset); };
     if constexpr (!kHalves) {
@@ -128,7 +128,7 @@ struct Multiplier {
         multiply_slot<kColumns, 0, kColumns / 2>([&](std::uint64_t b) { begin_products<0, kColumns>(place(s), b); });
       }
     } else {
-      // Always products of one width: the compiler serialises those of several.
+      // Always products of one width, because the compiler serialises those of several widths.
       constexpr int kHalf = kColumns / 2, kSums = kHalf / 2;
 #pragma unroll 1
       for (int s = pass.first_step; s < pass.upper_step; s += 2) {
@@ -183,7 +183,7 @@ struct Multiplier {
   }
 };
 
-/// One thread: every tile's boxes, in the order of its walk.
+/// Run by one thread: copies every tile's boxes, in the order of the block's tiles.
 __device__ __forceinline__ void copy_boxes(const CorrelationPlan& p, const TensorMap& map, const SharedLayout& layout) {
   const int tiles = static_cast<int>(p.tiles()), boxes = p.m_tiles * p.consumers;
   const int box_bytes = 16 * p.box_blocks * p.box_positions;
@@ -210,12 +210,12 @@ __device__ __forceinline__ void copy_boxes(const CorrelationPlan& p, const Tenso
   }
 }
 
-/// kPartial: whether halves' results are float32. With both kinds in one kernel some 40 layers took 5 to 18% longer.
+/// kPartial: halves' results are float32. With both kinds in one kernel some 40 layers took 5 to 18% longer.
 template <Arithmetic kArithmetic, int kColumns, bool kHalves, int kMTiles, int kConsumers, bool kPartial>
 __global__ void __launch_bounds__(128 * (kConsumers + 1), 1)
     blocked_kernel(const __grid_constant__ CorrelationPlan plan, const __grid_constant__ TensorMap map,
                    const __grid_constant__ CorrelationOperands operands) {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which is never launched
   using Result = std::conditional_t<kPartial, float, typename ArithmeticTraits<kArithmetic>::Element>;
   using Multiplies = Multiplier<kArithmetic, kColumns, kHalves, kMTiles>;
   unsigned char* const smem = ptx::dynamic_smem();

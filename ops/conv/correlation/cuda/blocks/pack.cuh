@@ -1,5 +1,5 @@
-// Packs the operands of the blocked tensor-core kernel: the filter as every correlation's, and the input into a copy in
-// channel blocks.
+// Packs the operands of the blocked tensor-core kernel: the filter as for every correlation, and the input into a copy
+// in channel blocks.
 #pragma once
 
 #include <adjoint/core/divider.h>
@@ -12,12 +12,12 @@
 
 namespace adjoint::cuda::blocked {
 
-/// Blocks of threads, the filter's, (group, chunk, part), and those of the input's copy: of one of the two kinds there
-/// is a block every `period`, from the first on, as long as there are some. So the filter's latencies fall into the
-/// input's copies, and come early. Indices are taken apart without divisions, which would be most of the work.
+/// Blocks of threads for the filter, (group, chunk, part), and for the input's copy: every `period`-th block, from the
+/// first on, is of one of the two kinds until that kind ends. The filter's latencies are thus hidden by the input's
+/// copies, and come early. Indices are split without divisions, which would be most of the work.
 struct PackGrid {
-  int spread;           // blocks of the kind that is spread
-  bool spreads_filter;  // whether that is the filter's
+  int spread;           // blocks of the spread kind
+  bool spreads_filter;  // the filter is the spread kind
   std::int64_t blocks;
   Divider period;
   Divider filter_parts, filter_chunks;  // parts of a group's channels, chunks of the filter

@@ -1,4 +1,4 @@
-// From a plan's tile to a compiled kernel that reads a copy in channel blocks.
+// Maps a plan's tile to a compiled kernel that reads a copy in channel blocks.
 #pragma once
 
 #include <adjoint/ops/conv/base/numbers.h>
@@ -25,7 +25,7 @@ Kernel select_kernel(const CorrelationPlan& plan) {
       return select_kernel<kArithmetic, kNext>(plan);
     }
   }
-  constexpr bool kHalves = kTile.columns >= 128;  // whether the plan's steps may take half of the columns
+  constexpr bool kHalves = kTile.columns >= 128;  // the plan's steps may take half of the columns
   const auto kernel_of = [&]<bool kPartial>(std::bool_constant<kPartial>) -> Kernel {
     if (kHalves && plan.halves())
       return blocked_kernel<kArithmetic, kTile.columns, kHalves, kTile.m_tiles, kTile.consumers, kPartial>;
@@ -37,7 +37,7 @@ Kernel select_kernel(const CorrelationPlan& plan) {
   return kernel_of(std::false_type{});
 }
 
-/// Of pack_operands_kernel.
+/// The grid of pack_operands_kernel.
 inline PackGrid pack_grid(const CorrelationPlan& plan) {
   const dim3 filter = correlation::pack_grid(plan);
   const auto divider = [](std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
@@ -47,7 +47,7 @@ inline PackGrid pack_grid(const CorrelationPlan& plan) {
   const std::int64_t of_filter = static_cast<std::int64_t>(filter.x) * filter.y * filter.z;
   const std::int64_t of_input = grid.input.blocks;
   grid.blocks = of_filter + of_input;
-  // Of many filter blocks long ones come first, so that the last to end are short.
+  // With many filter blocks, long ones come first, so that the last to end are short.
   constexpr int kInputBytes = correlation::kPackThreads * channel_blocks::kChunksOfThread * 4 * kChunkUnits;
   const bool filter_first = 2 * correlation_pack_bytes(plan) > kInputBytes;
   grid.spreads_filter = of_filter <= of_input || filter_first;
@@ -58,7 +58,7 @@ inline PackGrid pack_grid(const CorrelationPlan& plan) {
   return grid;
 }
 
-/// The same where the filter is packed already: the input's blocks alone.
+/// The same if the filter is packed already: only the input's blocks.
 inline PackGrid copy_grid(const CorrelationPlan& plan) {
   PackGrid grid = pack_grid(plan);
   grid.blocks = grid.input.blocks;

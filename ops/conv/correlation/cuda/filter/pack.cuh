@@ -13,30 +13,30 @@ namespace adjoint::cuda::correlation {
 
 inline constexpr int kPackThreads = 256;
 
-/// Which of the packing's blocks of threads one is: a chunk of a group, and which of the result's channels.
+/// Identifies one of the packing's blocks of threads: a chunk of a group, and a part of the result's channels.
 struct PackBlock {
   int chunk, group, part;
 };
 
-/// Has shared memory hold a block's part of the filter (CorrelationPacking), with zeros where there are no channels.
-/// Memory has taps side by side, which columns need one by one.
+/// Loads a block's part of the filter into shared memory (CorrelationPacking), with zeros for missing channels. Memory
+/// has taps side by side, which columns need one by one.
 template <class T>
 struct FilterPart {
   const CorrelationPlan& plan;
   T* staged;
 
   /// Copies runs, `step` elements apart from `from` on, by vectors. A thread's place in a run is the same in all of its
-  /// runs. kWhole: there are all of them, else `runs`, and `valid` elements of each.
+  /// runs. kWhole: all runs exist, otherwise `runs` of them, and `valid` elements of each.
   template <int kVector, bool kWhole>
   __device__ __forceinline__ void load_runs(const T* from, std::int64_t step, int runs, int valid) const {
-    constexpr int kAtOnce = 4;                               // under way of a thread
-    constexpr int kWord = kVector == 1 ? 1 : 4 / sizeof(T);  // what is read as vectors begins at a word
+    constexpr int kAtOnce = 4;                               // in flight per thread
+    constexpr int kWord = kVector == 1 ? 1 : 4 / sizeof(T);  // a read as vectors begins at a word
     const CorrelationPacking& packing = plan.packing;
     const int gap = packing.pitch - static_cast<int>(packing.taps.divisor());
     const int thread = static_cast<int>(threadIdx.x), vectors = (packing.run + kVector - 1) / kVector;
     const int threads = static_cast<int>(blockDim.x);  // a power of two
     const int log2_lanes = min(32 - __clz(vectors - 1), 31 - __clz(threads)), lanes = 1 << log2_lanes;
-    const int together = threads >> log2_lanes, first_run = thread >> log2_lanes;  // runs
+    const int together = threads >> log2_lanes, first_run = thread >> log2_lanes;  // concurrent runs
     const std::int64_t next = together * step;
 #pragma unroll 1
     for (int element = kVector * (thread & (lanes - 1)); element < packing.run; element += kVector * lanes) {
@@ -75,7 +75,7 @@ struct FilterPart {
     }
   }
 
-  /// By all threads of the block. first: its first channel.
+  /// Called by all threads of the block. first: its first channel.
   __device__ __forceinline__ void load(const T* filter, const PackBlock& block, int first) const {
     constexpr int kVector = 4;
     const CorrelationFilterSteps steps = correlation_filter_steps(plan, block.group);
@@ -86,7 +86,7 @@ struct FilterPart {
     const T* const from = filter + steps.base + first_summed * steps.k_step + first * steps.n_step;
     const std::int64_t step = plan.transposed ? steps.k_step : steps.n_step;
     const int runs = plan.transposed ? summed : results, valid = (plan.transposed ? results : summed) * taps;
-    // Taps whose pairs have a gap between them are not to share a vector.
+    // Taps whose pairs have a gap between them must not share a vector.
     const bool vectors = (taps % 2 != 0 || taps % kVector == 0) && plan.packing.run % kVector == 0 &&
                          valid % kVector == 0 && step % kVector == 0 &&
                          reinterpret_cast<std::uintptr_t>(from) % (kVector * sizeof(T)) == 0;
@@ -100,7 +100,7 @@ struct FilterPart {
   }
 };
 
-/// Four units of a column, of which `mask` is kept, in the filter block at `to`: where float32 is split their tails
+/// Writes four units of a column, of which `mask` is kept, to the filter block at `to`: for split float32 their tails
 /// after all heads.
 template <Arithmetic kArithmetic, class T, int kElements>
 __device__ __forceinline__ void write_units(const T (&values)[kElements], std::uint32_t mask, int block_columns,
@@ -113,7 +113,8 @@ __device__ __forceinline__ void write_units(const T (&values)[kElements], std::u
   }
 }
 
-/// The filter's taps of a unit's elements at a tap's place, or -1 for none: all the same one, but for pairs of columns.
+/// The filter's taps of a unit's elements at a tap's place, or -1 for none: all the same one, except for pairs of
+/// columns.
 template <int kElements>
 __device__ __forceinline__ void unit_taps(const CorrelationPlan& plan, int tap, const CorrelationPackPlace& place,
                                           int (&taps)[kElements]) {
@@ -134,7 +135,7 @@ __device__ __forceinline__ CorrelationPackItem pack_item(const CorrelationPlan& 
   const CorrelationPackPlace place = correlation_pack_place(plan, number);
   const bool by_class = plan.phases_per_class == 1;
   const CorrelationClass& c = plan.class_list[by_class ? place.index : 0];
-  const int row = by_class ? 0 : place.index;  // of the class
+  const int row = by_class ? 0 : place.index;  // within the class
   const CorrelationColumns columns = correlation_columns(plan, plan.steps[place.step]);
   const int segment_columns = plan.tile_columns >> (plan.segments - 1);
   CorrelationPackItem item;
@@ -153,8 +154,7 @@ __device__ __forceinline__ CorrelationPackItem pack_item(const CorrelationPlan& 
   return item;
 }
 
-/// Where a channel of the block has its columns of an item: its filter block, and the column there. False where it has
-/// none.
+/// The place of a block's channel for an item: its filter block, and the column in it. Returns false if it has none.
 __device__ __forceinline__ bool place_column(const CorrelationPlan& plan, const CorrelationPackItem& item, int channel,
                                              std::int64_t& half, int& column) {
   const int log2_columns = 31 - __clz(plan.tile_columns) - (plan.segments - 1);  // of a segment
@@ -164,16 +164,16 @@ __device__ __forceinline__ bool place_column(const CorrelationPlan& plan, const 
   return channel < item.channels && tile < plan.tiles_per_class && column >= 0 && column < item.columns;
 }
 
-/// From a summed channel's filter to the next one's.
+/// The step from one summed channel's filter to the next.
 __device__ __forceinline__ int summed_step(const CorrelationPlan& plan) {
   return plan.transposed ? plan.packing.run_pitch : plan.packing.pitch;
 }
 
-/// Some quads of a column's units, from the first on. `staged`: the channel's filter at the chunk's first.
+/// Some quads of a column's units, from the first on. `staged`: the channel's filter for the chunk's first unit.
 template <Arithmetic kArithmetic, class T>
 __device__ __forceinline__ void pack_quads(const CorrelationPlan& plan, const CorrelationPackItem& item,
                                            const T* staged, int first, int count, uint4* to) {
-  constexpr int kElements = ArithmeticTraits<kArithmetic>::kHalf ? 2 : 1;  // of a unit
+  constexpr int kElements = ArithmeticTraits<kArithmetic>::kHalf ? 2 : 1;  // per unit
   const int channel_step = summed_step(plan), step = channel_step * plan.unit_channels;
   std::uint32_t mask = kElements == 1 && item.taps[0] >= 0 ? 0xffffffffU : 0;
   const T* from[kElements];
@@ -200,7 +200,7 @@ __device__ __forceinline__ void pack_quads(const CorrelationPlan& plan, const Co
   }
 }
 
-/// The same where steps gather: every unit has a tap and a channel of its own.
+/// The same for steps that gather: every unit has its own tap and channel.
 template <Arithmetic kArithmetic, class T>
 __device__ __forceinline__ void gather_quads(const CorrelationPlan& plan, const CorrelationPackItem& item, int number,
                                              const T* staged, int first, int count, uint4* to) {
@@ -224,16 +224,17 @@ __device__ __forceinline__ void gather_quads(const CorrelationPlan& plan, const 
   }
 }
 
-/// Filter blocks in the order of every tile's walk: [unit / 4][column][unit % 4] units, tails after heads where split.
-/// A block of threads packs, for all phases and taps, a chunk of some channels, and a thread some quads of a column's
-/// units: what is the same for all channels is worked out beforehand, for it takes longer than they do.
+/// Filter blocks in the order in which every tile uses them: [unit / 4][column][unit % 4] units, tails after heads if
+/// split. A block of threads packs a chunk of some channels, for all phases and taps, and a thread some quads of a
+/// column's units. Values that are the same for all channels are computed beforehand, because they take longer than the
+/// channels.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const void* filter, std::uint32_t* blocks,
                                             const PackBlock& block) {
   using Traits = ArithmeticTraits<kArithmetic>;
   using T = typename Traits::Element;
-  constexpr int kElements = Traits::kHalf ? 2 : 1;  // of a unit
-  constexpr int kLog2Quads = 2;                     // of a chunk
+  constexpr int kElements = Traits::kHalf ? 2 : 1;  // per unit
+  constexpr int kLog2Quads = 2;                     // per chunk
   static_assert(kChunkUnits == 4 << kLog2Quads);
   const CorrelationPacking& packing = plan.packing;
   auto* const staged = reinterpret_cast<T*>(ptx::dynamic_smem());
@@ -250,7 +251,7 @@ __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const v
       items[i] = pack_item<kElements>(plan, block, first + i);
     }
     __syncthreads();
-    // A column's quads together where that leaves work for all threads.
+    // A thread packs a whole column's quads if that leaves work for all threads.
     int log2_quads = kLog2Quads;
     while (log2_quads > 0 && count << (log2_channels + kLog2Quads - log2_quads) < threads) --log2_quads;
     const int log2_parts = kLog2Quads - log2_quads;

@@ -1,6 +1,6 @@
 // How the tensor-core kernel of conv and conv_transpose gets its filter: one thread streams packed blocks into a ring
 // of slots with a full and an empty mbarrier each. In a cluster each block's thread copies a part of every filter block
-// to all blocks, once all of their multipliers have given the slot back.
+// to all blocks, once all of their multipliers have released the slot.
 #pragma once
 
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
@@ -13,21 +13,21 @@
 
 namespace adjoint::cuda::correlation {
 
-/// What the streaming thread knows of a half of a filter block. A step leaves it some 500 clocks, of which an integer
-/// division alone takes a hundred.
+/// The streaming thread's data on a half of a filter block. A step leaves it some 500 clocks, of which a single integer
+/// division takes a hundred.
 struct FilterHalf {
   int bytes;
-  int part, first;  // of the bytes, what this block copies to its cluster's blocks, and where it begins
+  int part, first;  // the part of the bytes that this block copies to its cluster's blocks, and its start
 };
 
-/// The filter blocks of a tile, in the order of its walk. kPaired: a slot takes those of a pair of steps.
+/// The filter blocks of a tile, in the order of their use. kPaired: a slot takes those of a pair of steps.
 template <bool kPaired>
 __device__ __forceinline__ void stream_tile_filter(const CorrelationPlan& p, const CorrelationClass& c,
                                                    const SharedLayout& layout, const FilterHalf& half,
                                                    const unsigned char* source, Ring& ring) {
   for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
     const int first = p.passes[i].first_step, end = p.passes[i].end_step;
-    const int whole = kPaired ? p.passes[i].upper_step : p.passes[i].lower_step;  // until here slots are filled
+    const int whole = kPaired ? p.passes[i].upper_step : p.passes[i].lower_step;  // slots are filled up to here
     for (int chunk = 0; chunk < p.chunks; ++chunk) {
 #pragma unroll 1
       for (int s = first; s < end; s += kPaired && s < whole ? 2 : 1) {
@@ -48,7 +48,7 @@ __device__ __forceinline__ void stream_tile_filter(const CorrelationPlan& p, con
   }
 }
 
-/// One thread: every tile's blocks, or all of them once where they are resident.
+/// Run by one thread: streams every tile's blocks, or all of them once if they are resident.
 template <bool kPaired>
 __device__ __forceinline__ void stream_filter(const CorrelationPlan& p, const CorrelationOperands& operands,
                                               const SharedLayout& layout) {

@@ -39,10 +39,10 @@ struct Multiplier {
   using Traits = ArithmeticTraits<kArithmetic>;
   static constexpr bool kSplit = Traits::kSplit;
   static constexpr int kSize = Traits::kHalf ? 2 : 4;
-  // Instructions along K that fragments are read for at once: four matrices a read, of two depths or of head and tail.
+  // Instructions along K whose fragments are read at once: four matrices per read, of two depths or of head and tail.
   static constexpr int kDepths = kSplit ? 1 : 2;
 
-  /// A fragments: heads, and tails where float32 is split.
+  /// A fragments: heads, and tails if float32 is split.
   struct Fragments {
     std::uint32_t head[kDepths][kMTiles][4];
     std::uint32_t tail[kSplit ? kDepths : 1][kSplit ? kMTiles : 1][4];
@@ -101,9 +101,9 @@ struct Multiplier {
     }
   }
 
-  /// kCount neighbouring eights of columns. One product at a time for all of them: each waits for the last on its sums.
-  /// Where float32 is split, the small products come first, and ordinary instructions add their sums: tensor cores
-  /// round towards zero.
+  /// kCount neighbouring eights of columns. One product at a time for all of them, because each waits for the previous
+  /// one on its sums. For split float32 the small products come first, and ordinary instructions add their sums: tensor
+  /// cores round towards zero.
   template <int kCount>
   __device__ __forceinline__ void multiply_eights(const Fragments& a, int first, std::uint32_t b) {
     std::uint32_t matrices[kCount][4];
@@ -147,7 +147,7 @@ struct Multiplier {
     for (int i = 0; i < kEights; i += kAtOnce) multiply_eights<kAtOnce>(a, kFirst + i, b + 128 * i);
   }
 
-  /// One step: the stage and the filter block that the addresses name.
+  /// One step, with the stage and the filter block at the addresses.
   __device__ __forceinline__ void multiply_step(int index, std::uint32_t stage, std::uint32_t block, int lane) {
     const CorrelationStep& step = p.steps[index];
     const std::uint32_t four_units = step.halves() * (kColumns / 2) * 16, tails = kChunkUnits / 4 * four_units;
@@ -166,7 +166,7 @@ struct Multiplier {
   }
 };
 
-/// Waits for all of this thread's copies but those of the ahead - 1 steps begun last.
+/// Waits for all of this thread's copies except those of the last ahead - 1 steps.
 __device__ __forceinline__ void wait_for_step(int ahead) {
   static_assert(kMostStepsAhead == 3);
   if (ahead == 3) {
@@ -226,7 +226,7 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocksPerSM)
         x_slot = x_slot + 1 == p.x_stages ? 0 : x_slot + 1;
       }
     }
-    __syncthreads();  // a tile without steps has filled its columns only now
+    __syncthreads();  // a tile without steps fills its columns only here
     correlation::store_tile<T, false, kColumns, kMTiles>(p, operands, work, multiplier.sums, biases, staging, first_m,
                                                          lane);
   }

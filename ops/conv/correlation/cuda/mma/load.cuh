@@ -1,5 +1,5 @@
 // How the mma.sync kernel of conv and conv_transpose fills shared memory: all its threads copy asynchronously, a few
-// steps ahead of the products. Halves are staged as they lie in memory, [channel][position], and paired when read.
+// steps ahead of the products. Halves are staged in memory order, [channel][position], and paired when read.
 #pragma once
 
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
@@ -11,17 +11,18 @@
 
 namespace adjoint::cuda::correlation_mma {
 
-/// Where a vector of a row of a stage comes from and goes to; the same for every channel of a pass.
+/// The source and destination of a vector of a row of a stage; the same for every channel of a pass.
 struct Item {
-  std::int32_t source;       // elements from the first of its image's channel; -1 for zeros
-  std::int32_t destination;  // elements from the stage's channel, over 6 bits of the image's number in the tile
+  std::int32_t source;       // elements from the start of its image's channel; -1 for zeros
+  std::int32_t destination;  // elements from the stage's channel, shifted left by 6 bits that hold the image's number
+                             // in the tile
 };
 
 template <int kVector>
 __device__ __forceinline__ Item make_item(const CorrelationPlan& p, const CorrelationPass& pass,
                                           const CorrelationWork& work, unsigned index) {
   const unsigned vectors = static_cast<unsigned>(p.cols) / kVector;
-  const unsigned planes = kVector == 1 ? static_cast<unsigned>(pass.planes) : 1;  // neighbours lie in several planes
+  const unsigned planes = kVector == 1 ? static_cast<unsigned>(pass.planes) : 1;  // neighbours belong to several planes
   const int plane = static_cast<int>(index % planes);
   const unsigned line = index / planes / vectors;
   const int col = static_cast<int>(index / planes - line * vectors) * kVector;
@@ -35,21 +36,21 @@ __device__ __forceinline__ Item make_item(const CorrelationPlan& p, const Correl
   return {valid ? static_cast<std::int32_t>(h * p.in_w + w) : -1, place << 6 | n};
 }
 
-/// What a launch adds to the plan.
+/// The launch's additions to the plan.
 struct LoadOptions {
   std::int32_t vector;  // mma_load_vector()
   std::int32_t ahead;   // correlation_steps_ahead()
 };
 
-/// What of dynamic shared memory (correlation_mma_smem) is loaded.
+/// The parts of dynamic shared memory (correlation_mma_smem) that are loaded.
 struct SharedLayout {
   unsigned char* smem;
   std::uint32_t base, w, x;  // shared-memory addresses
   Item* items;
 };
 
-/// kCount neighbouring elements of kCount channels' rows, `step` channels apart: asynchronously, or where a copy would
-/// be of two bytes by way of registers.
+/// kCount neighbouring elements of kCount channels' rows, `step` channels apart: asynchronously, or through registers
+/// if a copy would have two bytes.
 template <int kCount, int kVector, class Element>
 __device__ __forceinline__ void copy_channels(const SharedLayout& shared, std::uint32_t to, std::uint32_t to_step,
                                               const Element* from, std::int64_t from_step, int valid,
@@ -71,7 +72,7 @@ __device__ __forceinline__ void copy_channels(const SharedLayout& shared, std::u
   }
 }
 
-/// A block's walk over its tiles, passes, chunks and steps, as far as loading has got.
+/// A block's loop over its tiles, passes, chunks and steps, at the position of its loads.
 template <bool kHalf, int kWarps>
 class Loader {
  public:
@@ -81,8 +82,8 @@ class Loader {
     begin_tile();
   }
 
-  /// Begins the copies of the next step, if there is one, as a group; every thread, after a __syncthreads() behind
-  /// which nobody reads their places.
+  /// Starts the copies of the next step, if there is one, as a group; called by every thread after a __syncthreads()
+  /// after which their destinations are not read.
   __device__ __forceinline__ void load_step() {
     if (tile_ < static_cast<int>(p_.tiles())) {
       const CorrelationPass& pass = p_.passes[pass_];
@@ -148,7 +149,7 @@ class Loader {
     x_slot_ = x_slot_ + 1 == p_.x_stages ? 0 : x_slot_ + 1;
   }
 
-  /// A warp takes every kWarps-th channel; its lanes run over the vectors of a channel's stage.
+  /// A warp takes every kWarps-th channel; its lanes loop over the vectors of a channel's stage.
   template <int kVector>
   __device__ __forceinline__ void load_vectors(const CorrelationPass& pass) {
     const int thread = static_cast<int>(threadIdx.x), warp = thread / 32;

@@ -7,7 +7,7 @@
 namespace adjoint::cuda {
 namespace {
 
-/// Plans are kept for each amount of shared memory apart.
+/// Plans are kept separately for each amount of shared memory.
 template <const CorrelationLimits& kLimits>
 const CorrelationPlan* find_plan(const ConvProblem& problem) {
   return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {

@@ -1,5 +1,5 @@
 // conv and conv_transpose on tensor cores by mma.sync, sm_80 and later: float32 (three tf32 products), TF32, bfloat16,
-// float16. Values that are not finite spread as correlation.h says.
+// float16. Non-finite values spread as in correlation.h.
 #pragma once
 
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
@@ -11,7 +11,7 @@ namespace adjoint::cuda {
 extern const ConvKernel mma_conv;
 extern const ConvKernel mma_conv_transpose;
 
-/// What plans are made for: sm_80 and what has as much shared memory or more; sm_86, sm_89 and sm_120.
+/// The limits for which plans are made: sm_80 and GPUs with at least as much shared memory; sm_86, sm_89 and sm_120.
 inline constexpr CorrelationLimits kMmaLimits{164 * 1024, 128, 1};
 inline constexpr CorrelationLimits kSmallMmaLimits{100 * 1024, 128, 1, 1};
 
@@ -21,7 +21,7 @@ inline bool plan_correlation_mma(const ConvGeometry& geometry, bool transposed, 
   return plan_correlation(geometry, transposed, arithmetic, limits, machine, plan);
 }
 
-/// Elements that every row of x lets be copied at once: 16 bytes' worth, two, or one.
+/// Elements of any row of x that can be copied at once: 16 bytes' worth, two, or one.
 inline std::int32_t mma_load_vector(const CorrelationPlan& plan, const void* x, std::int64_t element_size) {
   // With a stride, neighbours in a row belong to different planes.
   return plan.in_stride_w == 1 ? row_vector(x, plan.in_w, element_size) : 1;

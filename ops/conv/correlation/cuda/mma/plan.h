@@ -1,4 +1,4 @@
-// The plan of mma.sync's kernels for a problem; apart from mma.h, which the kernels' code includes.
+// The plan of mma.sync's kernels for a problem; separate from mma.h, which the kernels' code includes.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/problem.h>
@@ -6,7 +6,7 @@
 
 namespace adjoint::cuda {
 
-/// Null where there is none.
+/// Null if there is none.
 const CorrelationPlan* find_mma_plan(const ConvProblem& problem);
 
 }  // namespace adjoint::cuda

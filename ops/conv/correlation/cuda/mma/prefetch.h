@@ -1,6 +1,6 @@
 // How far ahead of its products the mma.sync kernel of conv and conv_transpose loads: plain C++, tested without a GPU.
 //
-// A step needs its filter block, and the first step of a chunk the chunk's stage of input besides. Both go to rings in
+// A step needs its filter block, and the first step of a chunk also the chunk's stage of input. Both go to rings in
 // shared memory, of w_slots and x_stages places; a step's copies are one group of cp.async, and groups finish in order.
 #pragma once
 
@@ -12,8 +12,9 @@ namespace adjoint::cuda {
 
 inline constexpr int kMostStepsAhead = 3;
 
-/// Steps from a step's products to the copies that begin beside them: the most, up to kMostStepsAhead, by which the
-/// copies overwrite no place that this step or one after it still reads. Resident filter blocks are never overwritten.
+/// The number of steps between a step's products and the copies that start with them: the most, up to kMostStepsAhead,
+/// for which the copies overwrite no place that this step or a later one still reads. Resident filter blocks are never
+/// overwritten.
 inline int correlation_steps_ahead(const CorrelationPlan& p) {
   int fewest_steps = kMaxSteps;
   for (int i = 0; i < p.classes; ++i) {

@@ -1,4 +1,4 @@
-// From a plan's tile to a compiled mma.sync kernel.
+// Maps a plan's tile to a compiled mma.sync kernel.
 #pragma once
 
 #include <adjoint/ops/conv/correlation/cuda/mma/mma.h>
@@ -33,7 +33,7 @@ CorrelationOperands operands_of(const CorrelationPlan& plan, const void* filter_
           filter_blocks,
           problem.bias,
           problem.out,
-          0,  // LoadOptions says
+          0,  // set by LoadOptions
           correlation_store_vector(plan, problem, sizeof(T)),
           Activate<float>(problem.activation),
           problem.linear};

@@ -1,4 +1,4 @@
-// How the tensor-core kernel of conv and conv_transpose has the copy engine bring a boxed plan's input.
+// How the tensor-core kernel of conv and conv_transpose makes the copy engine bring a boxed plan's input.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -11,7 +11,7 @@
 
 namespace adjoint::cuda::correlation {
 
-/// One thread: every tile's boxes, in the order of its walk.
+/// Run by one thread: copies every tile's boxes, in the order of the block's tiles.
 __device__ __forceinline__ void copy_input_boxes(const CorrelationPlan& p, const TensorMap& map,
                                                  const SharedLayout& layout) {
   const int tiles = static_cast<int>(p.tiles()), box_bytes = 4 * p.stage_units * p.unit_pitch;

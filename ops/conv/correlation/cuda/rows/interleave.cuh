@@ -1,4 +1,4 @@
-// Halves of two channels to units of one position each, in place in shared memory.
+// Interleaves the halves of two channels into units of one position each, in place in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ struct alignas(4 * kCount) Words {
 };
 
 /// A run of a row of two channels: before, a word holds two neighbours of one channel; after, two channels of one
-/// position. Where the row is split by stride, every word's first half belongs to one plane and its second to another.
+/// position. If the row is split by stride, every word's first half belongs to one plane and its second to another.
 template <int kWords, bool kStrided>
 class HalfPair {
-  static constexpr bool kTogether = !kStrided && kWords < 4;  // both rows' pieces lie together in one vector
+  static constexpr bool kTogether = !kStrided && kWords < 4;  // one vector holds both rows' pieces
   Words<kWords> a_, b_;
 
  public:
@@ -33,7 +33,7 @@ class HalfPair {
     }
   }
 
-  /// To where it was read; `swapped` says that b lies before a.
+  /// Writes to the place of the read; `swapped`: b precedes a.
   __device__ __forceinline__ void write(std::uint32_t* a, std::uint32_t* b, bool swapped) const {
     Words<2 * kWords> units;
 #pragma unroll

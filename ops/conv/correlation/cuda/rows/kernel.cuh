@@ -3,8 +3,8 @@
 //
 // Positions are wgmma's rows and columns its columns. A fragments are read by LDS straight from the staged raw rows
 // (any offset, no bank conflicts because of the pitch); B blocks are packed for the descriptor. The copy engine brings
-// the input where it can, else three warps do (stage.cuh; correlation/cuda/roles.cuh has the others). No sum
-// depends on the grid, on alignment or on the number of multiprocessors.
+// the input if it can, else three warps do (stage.cuh; correlation/cuda/roles.cuh has the other roles). No sum depends
+// on the grid, on alignment or on the number of multiprocessors.
 #pragma once
 
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
@@ -31,10 +31,10 @@ template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, bool
 __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
     correlation_kernel(const __grid_constant__ CorrelationPlan plan,
                        const __grid_constant__ CorrelationOperands operands) {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which is never launched
   using Multiplies = Multiplier<kArithmetic, kColumns, kHalves, kOneRow, kGathers, kMTiles>;
   unsigned char* const smem = ptx::dynamic_smem();
-  // Opaque, or every use works out again where the block's shared memory begins.
+  // Opaque, or every use would recompute where the block's shared memory begins.
   SharedLayout layout =
       lay_out<kConsumers, kColumns, kMTiles, false, kGathers>(plan, ptx::opaque(ptx::shared_address(smem)));
   if constexpr (kGathers) fill_gather(plan, layout, smem + (layout.gather - ptx::shared_address(smem)));

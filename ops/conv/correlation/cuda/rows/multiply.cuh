@@ -1,4 +1,4 @@
-// How a consumer warpgroup of the tensor-core kernel of conv and conv_transpose multiplies where one product a pair of
+// How a consumer warpgroup of the tensor-core kernel of conv and conv_transpose multiplies if one product per pair of
 // fragments suffices: TF32, bfloat16, float16.
 #pragma once
 
@@ -14,10 +14,9 @@
 
 namespace adjoint::cuda::correlation {
 
-/// While products of a piece of a step are under way, which read their registers till their end, the next piece is read
-/// into other registers.
-/// kHalves: steps come in pairs of a lower and an upper one, whose products follow one another without a branch: the
-/// compiler would have every branch's products done before the next are begun.
+/// While products of a piece of a step run, which read their registers until they end, the next piece is read into
+/// other registers. kHalves: steps come in pairs of a lower and an upper one, whose products follow one another without
+/// a branch: with branches the compiler would wait for each branch's products before it starts the next.
 template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, bool kGathers, int kMTiles>
 struct SingleMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles, kHalves ? 2 : 1> {
   static constexpr int kSteps = kHalves ? 2 : 1, kWidth = kColumns / kSteps;  // columns of a step's products
@@ -26,19 +25,19 @@ struct SingleMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles, kHalves
   using Traits = ArithmeticTraits<kArithmetic>;
   static constexpr bool kApart = false, kPaired = kHalves;
   static constexpr int kSlotVectors = kChunkUnits / 4 * kColumns;
-  static constexpr int kPieces = kMTiles * kSteps >= 4 || kColumns <= 32 ? 2 : 1;  // of a step, where registers are few
-  static constexpr int kDepths = kChunkUnits / 8 / kPieces;                        // products of a piece, along K
+  static constexpr int kPieces = kMTiles * kSteps >= 4 || kColumns <= 32 ? 2 : 1;  // per step, if registers are scarce
+  static constexpr int kDepths = kChunkUnits / 8 / kPieces;                        // products per piece, along K
 
   const CorrelationOperands& operands;
   std::uint32_t a[2][kSteps][kDepths][kMTiles][4];
   float sums[kMTiles][kColumns / 2];
-  bool more = false;  // whether there is a step behind those of which everything is read
+  bool more = false;  // true if another step follows the ones that are completely read
 
   __device__ __forceinline__ SingleMultiplier(const CorrelationPlan& plan, const CorrelationOperands& of_launch,
                                               const SharedLayout& shared, int first_m, int lane)
       : Walk(plan, shared, first_m, lane), operands(of_launch) {}
 
-  /// Has `use(fragment)` take each of a buffer.
+  /// Calls `use(fragment)` for each fragment of a buffer.
   template <int kBuffer, class Use>
   __device__ __forceinline__ void for_fragments(const Use& use) {
 #pragma unroll
@@ -51,7 +50,7 @@ struct SingleMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles, kHalves
     }
   }
 
-  /// Reads a piece of the step or steps; rounds it, where the copy engine has not.
+  /// Reads a piece of the step or steps; rounds it, unless the copy engine has.
   template <int kBuffer, int kPiece>
   __device__ __forceinline__ void read_piece() {
 #pragma unroll
@@ -73,7 +72,7 @@ struct SingleMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles, kHalves
     for_fragments<kBuffer>([](std::uint32_t(&fragment)[4]) { wgmma::pin(fragment); });
   }
 
-  /// Zero, once all that a buffer was read into is there; the compiler does not know that it is.
+  /// Zero, available only after all reads into a buffer are complete; the compiler does not know that it is zero.
   template <int kBuffer>
   __device__ __forceinline__ std::uint32_t zero_of() {
     std::uint32_t bits = 0;
@@ -112,8 +111,8 @@ struct SingleMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles, kHalves
     wgmma::commit();
   }
 
-  /// Begins the products of what is read, and reads what follows; false where nothing does. What is worked out for the
-  /// read after that, and waited for, comes behind its loads and so takes no time of its own.
+  /// Starts the products of the data that was read, and reads the next; returns false if there is none. The
+  /// computations and waits for the read after that follow the loads, and so take no extra time.
   template <int kBuffer, int kPiece>
   __device__ __forceinline__ bool turn() {
     constexpr bool kEndsStep = kPiece + 1 == kPieces;
@@ -128,7 +127,7 @@ struct SingleMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles, kHalves
     return true;
   }
 
-  /// Reads a piece; to the next step behind a step's last.
+  /// Reads a piece, and after a step's last piece moves to the next step.
   template <int kBuffer, int kPiece>
   __device__ __forceinline__ void read_next() {
     read_piece<kBuffer, kPiece>();
@@ -142,7 +141,7 @@ struct SingleMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles, kHalves
       for (int i = 0; i < kColumns / 2; ++i) sums[j][i] = 0;
     }
     pin_sums();
-    // What is pinned before it is written, or it would take registers from one tile to the next.
+    // Pins fragments before they are written, or they would occupy registers from one tile to the next.
 #pragma unroll
     for (int i = 0; i < kSteps * kDepths * kMTiles * 4; ++i) (&a[1][0][0][0][0])[i] = 0;
     if (!Walk::begin(p.class_list[class_index])) return;

@@ -13,15 +13,15 @@
 
 namespace adjoint::cuda::correlation {
 
-/// Sums of a step are added to ordinary registers, which lose no bits over many terms. What the next step's fragments
-/// are made of is read while products of this one are under way.
+/// Sums of a step are added to ordinary registers, which lose no bits over many terms. The values for the next step's
+/// fragments are read while products of this one run.
 template <int kColumns, bool kOneRow, bool kGathers, int kMTiles>
 struct SplitMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
   using Walk = StepWalk<kColumns, kOneRow, kGathers, kMTiles>;
   using Walk::p, Walk::layout, Walk::w_ring;
   static constexpr bool kApart = false, kPaired = false;
   static constexpr int kSlotVectors = kChunkUnits / 4 * kColumns * 2;
-  static constexpr int kFragments = kChunkUnits / 8;  // of a step
+  static constexpr int kFragments = kChunkUnits / 8;  // per step
   static constexpr wgmma::Operand kTF32 = wgmma::Operand::kTF32;
 
   std::uint32_t values[kFragments][kMTiles][4];  // read and not yet split
@@ -74,7 +74,8 @@ struct SplitMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
     return wgmma::moved(slots, w_ring.slot * kSlotVectors + 2 * kFragment * kColumns);
   }
 
-  /// A fragment's products with tails: the step's first begins the sums anew, for the last step's are in the totals.
+  /// A fragment's products with tails: the step's first product restarts the sums, because the last step's are in the
+  /// totals.
   template <int kFragment>
   __device__ __forceinline__ void begin_tails() {
     constexpr int kTails = kChunkUnits / 4 * kColumns;  // vectors of 16 bytes from a block's heads to its tails
@@ -106,7 +107,8 @@ struct SplitMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
     }
   }
 
-  /// The products of a step, and the reading of the next; false where there is none, and the sums are not added yet.
+  /// The products of a step, and the reading of the next; returns false if there is none, and then the sums are not
+  /// added yet.
   __device__ __forceinline__ bool turn() {
     static_assert(kFragments == 2);
     Walk::wait_for_slot();
@@ -116,7 +118,7 @@ struct SplitMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
     begin_tails<1>();
     begin_heads<0>();
     begin_heads<1>();
-    const bool more = Walk::advance([] { return 0U; });  // what was read is split already
+    const bool more = Walk::advance([] { return 0U; });  // the values that were read are split already
     if (more) read_step();
     wgmma::wait<1>();
     pin_fragment<0>();  // until here its registers hold nothing else

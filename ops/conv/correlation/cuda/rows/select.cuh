@@ -1,4 +1,4 @@
-// From a plan's tile to a compiled kernel.
+// Maps a plan's tile to a compiled kernel.
 #pragma once
 
 #include <adjoint/ops/conv/base/numbers.h>
@@ -52,7 +52,7 @@ Kernel select_kernel(const CorrelationPlan& plan) {
   }
 }
 
-/// Of pack_filter_kernel: chunks, groups, and parts of their channels.
+/// The grid of pack_filter_kernel: chunks, groups, and parts of their channels.
 inline dim3 pack_grid(const CorrelationPlan& plan) {
   return dim3(static_cast<unsigned>(plan.chunks), static_cast<unsigned>(plan.groups),
               static_cast<unsigned>(ceil_div(correlation_padded_channels(plan), plan.packing.channels)));

@@ -1,9 +1,9 @@
 // How the tensor-core kernel of conv and conv_transpose stages its input: three warps copy raw rows into a ring of
 // stages with a full and an empty mbarrier each.
 //
-// All reads of the input are asynchronous copies, so that as many bytes are under way as there are free stages. Floats
-// land where they are read. Halves of two channels share a unit: pieces of both rows land in the places of the units
-// that they become, and when they are there, the thread that asked for them interleaves them in place.
+// All reads of the input are asynchronous copies, so that all free stages are in flight. Floats land where they are
+// read. Halves of two channels share a unit: pieces of both rows land in the places of the units that they become, and
+// after they arrive, the thread that requested them interleaves them in place.
 #pragma once
 
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
@@ -19,10 +19,10 @@
 namespace adjoint::cuda::correlation {
 
 inline constexpr int kLoaderThreads = 96;
-/// What one copy takes of a channel, a run of a row, and where it goes; the same for every channel of a pass.
+/// The source and destination of one copy of a run of a channel's row; the same for every channel of a pass.
 struct StageItem {
-  std::int32_t source;  // elements from the plane's first; -1 for zeros
-  // Units from the stage's channel; a bit that says that a word's second half is in the next column's first plane; 6
+  std::int32_t source;  // elements from the plane's start; -1 for zeros
+  // Units from the stage's channel; a bit that marks a word whose second half is in the next column's first plane; 6
   // bits of the image's number in the tile.
   std::int32_t destination;
 
@@ -31,8 +31,8 @@ struct StageItem {
   __device__ __forceinline__ int unit() const { return destination >> 7; }
 };
 
-/// Where gathering steps find their units: byte offsets into a stage, [step][unit % 4][unit / 4]; 1 for the zeros that
-/// stand in after the last, which products with whatever is staged would turn to NaN where that is infinite.
+/// The places of the units of steps that gather: byte offsets into a stage, [step][unit % 4][unit / 4]; 1 for the zeros
+/// that follow the last, because products with arbitrary staged values would be NaN if those are infinite.
 __device__ __forceinline__ void fill_gather(const CorrelationPlan& p, SharedLayout& layout, unsigned char* table) {
   auto* offsets = reinterpret_cast<std::uint32_t*>(table);
   int steps = 0;
@@ -62,14 +62,14 @@ __device__ __forceinline__ void fill_gather(const CorrelationPlan& p, SharedLayo
 template <bool kHalf, int kBytes, bool kStrided, bool kGathers>
 class Stager {
   using Element = std::conditional_t<kHalf, std::uint16_t, float>;
-  // Halves of any alignment: a copy takes the word that holds one, and the second channel's words go to a stage of
-  // their own, as far behind as there are stages.
+  // Halves of any alignment: a copy takes the word that holds one, and the second channel's words go to a separate
+  // stage, as many stages behind as there are stages.
   static constexpr bool kSingle = kBytes == 2;
   static constexpr int kWords = kSingle ? 1 : kBytes / 4;
   static constexpr int kItemUnits = kSingle ? 1 : kWords * (kHalf ? 2 : 1);
-  static constexpr int kChannels = kHalf ? 2 : 1;  // of a unit
-  static constexpr bool kBoxed = !kHalf;           // whether plans may be
-  // That a thread handles of an item at once; where items are single elements, there are enough of them.
+  static constexpr int kChannels = kHalf ? 2 : 1;  // per unit
+  static constexpr bool kBoxed = !kHalf;           // true if plans may be boxed
+  // Units of an item that a thread handles at once; if items are single elements, there are enough of them.
   static constexpr int kUnits = kGathers ? 1 : kHalf ? 2 : kStrided ? 8 : 4;
 
   const CorrelationPlan& p_;
@@ -83,8 +83,8 @@ class Stager {
   int planes_ = 0;
   int count_ = 0;                           // items
   int first_item_ = 0, first_group_ = 0;    // of this thread
-  int item_stride_ = 0, group_stride_ = 0;  // to its next
-  int under_way_ = 0;                       // stages asked for and not yet interleaved
+  int item_stride_ = 0, group_stride_ = 0;  // to its next one
+  int under_way_ = 0;                       // stages requested and not yet interleaved
   Ring ring_;
 
  public:
@@ -102,7 +102,7 @@ class Stager {
     const int tiles = static_cast<int>(p_.tiles());
     for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
       const CorrelationWork work = correlation_work(p_, tile);
-      if constexpr (kSingle) finish_all();  // by the last tile's x_
+      if constexpr (kSingle) finish_all();  // uses the last tile's x_
       x_ = tensor_ + work.n * sample() + work.group * (p_.k_channels * plane_);
       const CorrelationClass& c = p_.class_list[work.class_index];
       for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
@@ -114,7 +114,7 @@ class Stager {
   }
 
  private:
-  // From constant memory, where registers are few.
+  // From constant memory if registers are scarce.
   __device__ __forceinline__ std::int64_t sample() const { return plane_ * (p_.k_channels * p_.groups); }
   __device__ __forceinline__ int plane_units() const {
     return p_.rows * p_.cols << (kBoxed ? p_.log2_stage_n() : p_.log2_tile_n);
@@ -125,7 +125,7 @@ class Stager {
     return reinterpret_cast<StageItem*>(smem_ + (layout_.items - smem_base_));
   }
 
-  /// Stages under way use the table for places alone, which follow from the number of planes; single halves use more.
+  /// Stages in flight use only the table's places, which follow from the number of planes; single halves use more.
   __device__ __forceinline__ void begin_pass(const CorrelationPass& pass, const CorrelationWork& work) {
     if (kSingle || pass.planes != planes_) finish_all();
     planes_ = pass.planes;
@@ -144,7 +144,7 @@ class Stager {
   __device__ __forceinline__ StageItem make_item(const CorrelationPass& pass, const CorrelationWork& work,
                                                  unsigned item) const {
     const unsigned planes = static_cast<unsigned>(pass.planes);
-    unsigned residue = 0, place = item * kItemUnits;  // of the plane
+    unsigned residue = 0, place = item * kItemUnits;  // within the plane
     if constexpr (kStrided && kHalf && kBytes == 16) {
       place = item * kWords;
     } else if constexpr (kStrided && kHalf && kBytes == 4) {
@@ -159,7 +159,7 @@ class Stager {
       residue = item % planes;
       place = item / planes;
     }
-    // Registers are few, so only where there may be boxes.
+    // Registers are scarce, so only if there may be boxes.
     unsigned box = 0;
     CorrelationPosition first{0, 0, 0};
     if constexpr (kBoxed) {
@@ -231,7 +231,7 @@ class Stager {
     }
   }
 
-  /// Units from the stage's channel to the places of an item's first and second channel before they are interleaved.
+  /// Units from the stage's channel to the places of an item's first and second channel before interleaving.
   __device__ __forceinline__ int2 places(int item) const {
     if constexpr (kSingle) {
       const int unit = items()[item].unit();
@@ -246,19 +246,19 @@ class Stager {
     }
   }
 
-  /// Every second four vectors lie the other way round, so that eight lanes' vectors take all banks.
+  /// Every second four vectors are swapped, so that eight lanes' vectors use all banks.
   __device__ __forceinline__ static bool swapped(int item) { return !kStrided && kWords == 4 && (item & 4) != 0; }
 
-  /// Units from `unit` on; `x` is the chunk's first plane, and so many of its channels exist.
+  /// Units from `unit` on; `x` is the chunk's first plane, and `channels` of its channels exist.
   __device__ __forceinline__ void copy(const Element* x, int channels, int item, int unit, std::uint32_t to) const {
     const StageItem it = items()[item];
-    // Aligned even where nothing is read from it.
+    // Aligned even if nothing is read from it.
     const Element* from = x + unit * kChannels * plane_ + max(it.source, 0);
     if (p_.log2_tile_n > 0) from += it.image() * sample();
     const int2 place = kHalf ? places(item) : make_int2(it.unit(), 0);
     const std::uint32_t first = to + 4 * place.x, second = to + 4 * place.y;
     const int valid = it.source >= 0 ? channels - unit * kChannels : 0;
-    // Nearly always, and in half the instructions.
+    // Nearly always true, and takes half the instructions.
     if (!kSingle && valid >= kUnits * kChannels) {
       copy_units(first, second, from, [](int) { return true; });
     } else {
@@ -280,7 +280,7 @@ class Stager {
     if constexpr (!kSingle) {
       ptx::cp_async_zfill<kBytes>(to, from, valid);
     } else {
-      // Never a byte outside the tensor, though words may reach over its ends.
+      // Never reads a byte outside the tensor, though words may extend over its ends.
       const Element* const word = from - half_of_word(from);
       if (valid && word < tensor_) {
         *reinterpret_cast<std::uint32_t*>(smem_ + (to - smem_base_)) = static_cast<std::uint32_t>(*from) << 16;
@@ -320,7 +320,7 @@ class Stager {
   }
 };
 
-/// The loader warps: every tile's input, in the order of its walk.
+/// The loader warps: stage every tile's input, in the order of the block's tiles.
 template <bool kHalf, bool kGathers>
 __device__ __forceinline__ void stage_input(const CorrelationPlan& plan, const CorrelationOperands& operands,
                                             const SharedLayout& layout, int thread) {

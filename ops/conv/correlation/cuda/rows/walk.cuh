@@ -1,6 +1,6 @@
-// How a consumer warpgroup of the tensor-core kernel of conv and conv_transpose walks through a tile. A step's
-// instructions follow one another, and two warps share what a scheduler issues, so that their number decides: what a
-// step needs of the plan is worked out when a stage or pass begins.
+// How a consumer warpgroup of the tensor-core kernel of conv and conv_transpose steps through a tile. A step's
+// instructions follow one another, and two warps share a scheduler's issue slots, so the number of instructions
+// matters: values of the plan that a step needs are computed when a stage or pass begins.
 #pragma once
 
 #include <adjoint/ops/conv/correlation/plan.h>
@@ -12,9 +12,9 @@
 
 namespace adjoint::cuda::correlation {
 
-/// A warpgroup's walk through a tile's steps: its places in the rings, and where a lane reads.
-/// kOneRow: a warp's positions lie in one row of the tile, so that their places are constants apart.
-/// kGathers: a table tells where a step's units lie. kSteps: that it takes at once, 1 or 2.
+/// A warpgroup's position in a tile's steps: its places in the rings, and a lane's read addresses. kOneRow: a warp's
+/// positions are in one row of the tile, so that their places are constants apart. kGathers: a table has the places of
+/// a step's units. kSteps: steps taken at once, 1 or 2.
 template <int kColumns, bool kOneRow, bool kGathers, int kMTiles, int kSteps = 1>
 struct StepWalk {
   const CorrelationPlan& p;
@@ -24,7 +24,7 @@ struct StepWalk {
   const std::uint32_t empty;                                  // the slots' barriers that this lane arrives on, or 0
   std::uint32_t row[kOneRow ? 1 : kMTiles][kOneRow ? 1 : 2];  // of positions 8 apart, from a stage's first unit
   Ring x_ring, w_ring;
-  std::uint32_t used_slot = 0;      // barrier of the slot whose products may still be under way; 0 for none
+  std::uint32_t used_slot = 0;      // barrier of the slot whose products may still be running; 0 for none
   std::uint32_t stage_base;         // shared address of the stage
   std::uint32_t step_base[kSteps];  // of the first units of the steps that begin with `step`
   int pass, end_pass, chunk, step, end_step;
@@ -33,7 +33,7 @@ struct StepWalk {
       : p(plan),
         layout(shared),
         gather(shared.gather + 16 * (lane % 4)),
-        // By way of a shuffle, or every read would fetch the pitch from constant memory anew, and wait for it.
+        // Through a shuffle, or every read would fetch the pitch from constant memory again, and wait for it.
         four_units(ptx::uniform(16U * plan.unit_pitch)),
         empty(lane < plan.cluster && !plan.weights_resident ? ptx::address_in_cluster(shared.w_empty, lane) : 0) {
 #pragma unroll
@@ -42,15 +42,15 @@ struct StepWalk {
       for (int h = 0; h < (kOneRow ? 1 : 2); ++h) {
         const int m = first_m + 16 * j + 8 * h + lane / 4;
         const std::uint32_t offset = 4 * (correlation_stage_offset(p, m) + (kGathers ? 0 : lane % 4 * p.unit_pitch));
-        // Opaque where registers allow it, or every step works it out again.
+        // Opaque if registers allow it, or every step would recompute it.
         row[j][h] = kColumns >= 128 || (kOneRow && kMTiles < 4) ? ptx::opaque(offset) : offset;
       }
     }
   }
 
-  /// Eight units of K of the which-th of the steps, the fragment-th ones.
+  /// Reads eight units of K of the which-th step, the fragment-th ones.
   __device__ __forceinline__ void read(int which, int fragment, std::uint32_t (&to)[kMTiles][4]) const {
-    std::uint32_t first, second;  // shared addresses of the lane's units, less its positions' offsets
+    std::uint32_t first, second;  // shared addresses of the lane's units, without its positions' offsets
     if constexpr (kGathers) {
       std::uint32_t offsets[2];
       ptx::load_shared_pair(offsets, gather + 4 * (kChunkUnits * step + 2 * fragment));
@@ -84,7 +84,7 @@ struct StepWalk {
     for (int i = 0; i < kSteps; ++i) step_base[i] = stage_base + (kGathers ? 0 : 4 * p.taps[step + i].x_offset);
   }
 
-  /// To a class's first step; false where it has none.
+  /// Moves to a class's first step; returns false if it has none.
   __device__ __forceinline__ bool begin(const CorrelationClass& c) {
     used_slot = 0;
     if (c.passes == 0) return false;
@@ -98,15 +98,15 @@ struct StepWalk {
     return true;
   }
 
-  /// To what follows the step or steps, of which everything is read; false after the last.
-  /// read_zero(): zero, worked out from what was read last. A load from shared memory does not wait for its value, nor
-  /// an arrival for the loads before it, and the copy engine overtakes both where other kernels keep the
-  /// multiprocessor's shared memory busy (seen on an H200): the address of the arrival waits for the values.
+  /// Moves past the step or steps, whose data is completely read; returns false after the last. read_zero(): zero,
+  /// computed from the last values read. A load from shared memory does not wait for its value, nor an arrival for
+  /// earlier loads, and the copy engine overtakes both if other kernels keep the multiprocessor's shared memory busy
+  /// (seen on an H200): the arrival's address therefore waits for the values.
   template <class ReadZero>
   __device__ __forceinline__ bool advance(const ReadZero& read_zero) {
     step += kSteps;
     if (step == end_step) {
-      // Every lane for itself: one lane after a __syncwarp is 1% faster at best, and racecheck takes it for a race.
+      // Every lane arrives: a single lane after a __syncwarp is at best 1% faster, and racecheck reports it as a race.
       ptx::mbarrier_arrive(layout.x_empty + 8 * x_ring.slot + read_zero());
       x_ring.advance(layout.x_stages);
       ++chunk;
@@ -126,12 +126,12 @@ struct StepWalk {
   __device__ __forceinline__ void wait_for_slot() const {
     ptx::mbarrier_wait(layout.w_full + 8 * w_ring.slot, w_ring.parity);
   }
-  /// Leaves the slot, whose products may still be under way, for the next.
+  /// Leaves the slot, whose products may still be running, for the next.
   __device__ __forceinline__ void leave_slot() {
     used_slot = empty != 0 ? empty + 8 * w_ring.slot : 0;
-    w_ring.advance(p.w_slots, p.weights_resident ? 0 : 1);  // what is resident stays full
+    w_ring.advance(p.w_slots, p.weights_resident ? 0 : 1);  // resident slots stay full
   }
-  /// Gives back the slot that was left, when its products are done.
+  /// Releases the slot that was left, after its products are done.
   __device__ __forceinline__ void release_slot() const {
     if (used_slot != 0) ptx::mbarrier_arrive_in_cluster(used_slot);
   }

@@ -1,5 +1,5 @@
 // How the tensor-core kernel of conv and conv_transpose writes float32 sums by the copy engine: staged as boxes of the
-// output, which one instruction each writes while the warp goes on; correlation/store_boxes.h has their shapes.
+// output, each written by one instruction while the warp continues; correlation/store_boxes.h has their shapes.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
@@ -12,7 +12,7 @@
 
 namespace adjoint::cuda::correlation {
 
-/// A round's sums to the warp's boxes at `staging`. `mask`: of exchange_chunks().
+/// Writes a round's sums to the warp's boxes at `staging`. `mask`: of exchange_chunks().
 template <int kLog2Phases, bool kShifts, bool kApart, int kColumns, int kMTiles>
 __device__ __forceinline__ void stage_boxes(int round, const float (&sums)[kMTiles][kColumns / 2], const float* biases,
                                             unsigned char* staging, std::uint32_t mask, int lane) {
@@ -20,11 +20,11 @@ __device__ __forceinline__ void stage_boxes(int round, const float (&sums)[kMTil
   constexpr CorrelationBoxes kBoxes(kLog2Phases, kShifts, kStaged, correlation_staged_positions(kMTiles, kApart));
   const std::uint32_t of_lane = kBoxes.byte(2 * (lane % 4), lane / 4);
   const auto place = [&](int column, int m) {
-    // Chunks are exchanged within 1024 bytes: few places, with constants added to them.
+    // Chunks are permuted within 1024 bytes, so there are few places, with constants added to them.
     const std::uint32_t byte = kBoxes.byte(column, m);
     return staging + exchange_chunks(of_lane ^ (byte & 1023), mask) + (byte & ~1023U);
   };
-  // Of shifted boxes the same places, but of positions two further on in the line, round its end.
+  // For shifted boxes the same places, but of positions two further on in the line, wrapping at its end.
   const auto shifted = [&](int column, int m) {
     const int line_m = (m + lane / 4 - kBoxShift) & (kBoxes.line - 1);
     const std::uint32_t byte =
@@ -59,7 +59,7 @@ __device__ __forceinline__ void stage_boxes(int round, const float (&sums)[kMTil
   for_round<0, kApart, kColumns, kMTiles>(round, sums, biases, lane, put);
 }
 
-/// What a warp writes of a tile, round by round.
+/// A warp's part of a tile, round by round.
 struct BoxStore {
   const CorrelationPlan& p;
   const CorrelationWork& work;
@@ -67,8 +67,8 @@ struct BoxStore {
   std::uint32_t staging;  // shared address
   int lane;
 
-  /// Each lane a box, if there are so many: of a round that begins at position first_m and the first_column-th column
-  /// of the tile's lower half. `maps`: of even and odd channels, where boxes are shifted.
+  /// Each lane writes a box, if there are so many: of a round that begins at position first_m and the first_column-th
+  /// column of the tile's lower half. `maps`: for even and odd channels, if boxes are shifted.
   __device__ __forceinline__ void write(const TensorMap (&maps)[2], int first_m, int first_column) const {
     ptx::fence_async_proxy();
     __syncwarp();
@@ -89,8 +89,8 @@ struct BoxStore {
     }
   }
 
-  /// What shifted boxes leave out of odd channels' lines, two pixels on both sides, and the copy engine of even
-  /// channels' rows, the last two: a lane a line.
+  /// Writes the pixels that shifted boxes omit, two on both sides of odd channels' lines, and those that the copy
+  /// engine omits, the last two of even channels' rows: one line per lane.
   __device__ __forceinline__ void write_ends(float* out, const unsigned char* values, int first_m,
                                              int first_column) const {
     if (lane >= boxes.count() * boxes.channels) return;
@@ -113,13 +113,13 @@ struct BoxStore {
     if (parity == 0) {
       if (left <= boxes.line) *reinterpret_cast<Pack<float, 2>*>(to + left - 2) = two(left - 2);
     } else {
-      *reinterpret_cast<Pack<float, 2>*>(to) = two(last);  // round the line's end
+      *reinterpret_cast<Pack<float, 2>*>(to) = two(last);  // wraps at the line's end
       if (left > last) *reinterpret_cast<Pack<float, 2>*>(to + last) = two(last - kBoxShift);
     }
   }
 };
 
-/// The staged values, activated in place, whatever their order.
+/// Activates the staged values in place, whatever their order.
 __device__ __forceinline__ void activate_boxes(const Activate<float>& activate, unsigned char* staging, int bytes,
                                                int lane) {
 #pragma unroll 1
@@ -131,7 +131,7 @@ __device__ __forceinline__ void activate_boxes(const Activate<float>& activate, 
   }
 }
 
-/// Stores a warp's sums, some columns a round through its own boxes; the last may still be read from them afterwards.
+/// Stores a warp's sums, some columns per round through its own boxes; the last may still be read from them afterwards.
 template <int kLog2Phases, bool kShifts, bool kApart, int kColumns, int kMTiles>
 __device__ __forceinline__ void store_phases_in_boxes(const CorrelationPlan& p, const CorrelationOperands& operands,
                                                       const CorrelationWork& work,
@@ -166,7 +166,7 @@ __device__ __forceinline__ void store_phases_in_boxes(const CorrelationPlan& p, 
   }
 }
 
-/// By the phases of a row.
+/// Dispatches on the phases of a row.
 template <bool kApart, int kColumns, int kMTiles>
 __device__ __forceinline__ void store_tile_in_boxes(const CorrelationPlan& p, const CorrelationOperands& operands,
                                                     const CorrelationWork& work,

@@ -1,4 +1,4 @@
-// How staged columns of the tensor-core kernels of conv and conv_transpose are written: whole vectors of a row where
+// How staged columns of the tensor-core kernels of conv and conv_transpose are written: as whole vectors of a row if
 // its phases and alignment allow it, else pixel by pixel.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace adjoint::cuda::correlation {
 
-/// What a warp stores from, and where to. 1 << log2_interleave staged columns, half of them in either half of the
-/// staged ones, are neighbouring pixels.
+/// The source and destination of a warp's stores. 1 << log2_interleave staged columns, half of them in either half of
+/// the staged ones, are neighbouring pixels.
 template <class T>
 struct StagedColumns {
   T* out;
@@ -46,8 +46,8 @@ __device__ __forceinline__ void store_vector(T* to, const float (&from)[kCount])
   *reinterpret_cast<Vector*>(to) = packed.vector;
 }
 
-/// One phase of a run of columns, channel by channel: to `to` and planes after it, from the column of a phase `at`
-/// values after `from` and those `step` after it, as far as they are of the run's `end`. `channel`: the first, to know
+/// Stores one phase of a run of columns, channel by channel, to `to` and the planes after it, from the column of a
+/// phase `at` values after `from` and those `step` after it, up to the run's `end`. `channel`: the first, which shows
 /// when the next row of phases begins. Reads of a few channels come before their stores, so that their latencies
 /// overlap.
 template <bool kSeveralRows, int kBatch, class T>
@@ -77,17 +77,17 @@ __device__ __forceinline__ void store_channels(const CorrelationPlan& p, const f
 }
 
 /// One pixel at a time, for any stride and for tiles that hold several rows of phases: lanes take neighbouring pixels
-/// of a row and go from channel to channel together. Either half of the staged columns is a run of a segment's, which
+/// of a row and move from channel to channel together. Either half of the staged columns is a run of a segment's, which
 /// may begin and end amid a channel's phases.
 template <bool kSeveralRows, int kStaged, int kWarpPositions, class T>
 __device__ __forceinline__ void store_pixels(const CorrelationPlan& p, const CorrelationWork& work,
                                              const StagedColumns<T>& staged) {
   constexpr int kPitch = kWarpPositions + 4, kHalf = kStaged / 2;
-  constexpr int kBatch = kHalf == 8 ? 3 : 4;  // a run of eight rarely has more channels; its kernels' registers are few
+  constexpr int kBatch = kHalf == 8 ? 3 : 4;  // a run of eight rarely has more channels; its kernels have few registers
   const bool two_segments = p.segments == 2;
   const int phases = two_segments ? p.out_stride_w >> 1 : p.out_stride_w;  // of a segment
-  const bool cut = phases > kHalf;             // a run has not all phases: lanes take its columns
-  const bool together = two_segments && !cut;  // a row's pixels are of both halves in turn
+  const bool cut = phases > kHalf;             // a run does not have all phases: lanes take its columns
+  const bool together = two_segments && !cut;  // a row's pixels come from both halves in turn
   const int row_positions = min(1 << p.log2_tile_w, kWarpPositions);
   const int pixels = row_positions * (cut ? kHalf : p.out_stride_w);
   const std::int64_t plane = static_cast<std::int64_t>(p.out_h) * p.out_w;
@@ -158,15 +158,15 @@ __device__ __forceinline__ void gather(const float* from, float (&values)[kVecto
   }
 }
 
-/// kVector neighbouring pixels at a time, where a tile holds one row of phases: staged groups of columns are
-/// neighbouring channels, so a lane's places are a constant apart in the staging rows and in out, and nothing is looked
-/// up. Reads of a batch come before its stores, so that their latencies overlap.
+/// kVector neighbouring pixels at a time, if a tile holds one row of phases: staged groups of columns are neighbouring
+/// channels, so a lane's places are a constant apart in the staging rows and in out, and no look-up is needed. Reads of
+/// a batch come before its stores, so that their latencies overlap.
 template <int kVector, int kLog2Interleave, int kStaged, int kWarpPositions, bool kApart, class T>
 __device__ __forceinline__ void store_rows(const CorrelationPlan& p, const CorrelationWork& work,
                                            const StagedColumns<T>& staged) {
   constexpr int kPitch = kWarpPositions + 4, kGroups = kStaged >> kLog2Interleave;
   constexpr int kVectors = (kWarpPositions << kLog2Interleave) / kVector;
-  constexpr int kLanes = kVectors < 32 ? kVectors : 32, kStep = 32 / kLanes;  // lanes of a channel, channels at once
+  constexpr int kLanes = kVectors < 32 ? kVectors : 32, kStep = 32 / kLanes;  // lanes per channel, channels at once
   // Without phases the upper half of the staged columns comes from the upper half of the tile's.
   constexpr int kParts = kLog2Interleave == 0 ? 2 : 1, kEach = kGroups / kParts / kStep;
   constexpr int kBatch = kEach < 8 && kEach < 16 / kVector ? kEach : kVector == 1 ? 8 : 16 / kVector;
@@ -186,7 +186,7 @@ __device__ __forceinline__ void store_rows(const CorrelationPlan& p, const Corre
     const int h = (work.h + q.h) * p.out_stride_h + work.class_index;
     const int w = (work.w + q.w) * p.out_stride_w + phase;
     if (work.n + q.n >= p.batch || h >= p.out_h || w >= p.out_w) continue;
-    int channels = p.n_channels - (first_channel + first);  // that are left
+    int channels = p.n_channels - (first_channel + first);  // remaining
     T* to = staged.out + (work.n + q.n) * staged.sample + static_cast<std::int64_t>(h) * p.out_w + w +
             (static_cast<std::int64_t>(work.group) * p.n_channels + first_channel + first) * plane;
     const float* from = staged.staging + staged_slot<kStaged>(first, phase, kLog2Interleave) * kPitch + m;
@@ -215,7 +215,7 @@ __device__ __forceinline__ void store_rows(const CorrelationPlan& p, const Corre
   }
 }
 
-/// Chooses among the ways to store; the choice is the launch's. kApart: as store_tile's.
+/// Chooses a way to store, the same for the whole launch. kApart: as in store_tile.
 template <int kStaged, int kWarpPositions, bool kApart, class T>
 __device__ __forceinline__ void store_staged(const CorrelationPlan& p, const CorrelationOperands& operands,
                                              const CorrelationWork& work, const StagedColumns<T>& staged) {

@@ -1,4 +1,4 @@
-// How the tensor-core kernel of conv and conv_transpose writes its sums: through a few staged columns a warp, so that
+// How the tensor-core kernel of conv and conv_transpose writes its sums: through a few staged columns per warp, so that
 // lanes write along rows of the output.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace adjoint::cuda::correlation {
 
-/// Calls store.operator()<log2 of a row's phases>(); up to eight, a power of two.
+/// Calls store.operator()<log2 of a row's phases>() for a power of two up to eight.
 template <class Store>
 __device__ __forceinline__ void by_phases(int phases, const Store& store) {
   switch (phases) {
@@ -32,7 +32,7 @@ __device__ __forceinline__ void fill_biases(const CorrelationPlan& p, const Corr
   }
 }
 
-/// The staged values, activated in place: one loop for all of store_staged's shapes, whose own code stays small.
+/// Activates the staged values in place: one loop for all of store_staged's shapes, so that their code stays small.
 template <int kStaged, int kWarpPositions>
 __device__ __forceinline__ void activate_staged(const Activate<float>& activate, float* staging, int lane) {
   struct alignas(16) Quad {
@@ -51,8 +51,8 @@ __device__ __forceinline__ void activate_staged(const Activate<float>& activate,
 
 /// A round's columns of the sums, with their bias: calls put(block, j, h, lower, upper) with the lane's two columns of
 /// the block-th eight of the round's lower half and of its upper half, at the lane's position of the j-th sixteen and
-/// the h-th eight of these. The round's biases begin at `biases`; kRound is no later round. Rounds go through the
-/// columns of all m-tiles at once, or where kApart of one after the other.
+/// the h-th eight of these. The round's biases begin at `biases`; kRound is the round. Rounds cover the columns of all
+/// m-tiles at once or, with kApart, of one after the other.
 template <int kRound, bool kApart, int kColumns, int kMTiles, class Put>
 __device__ __forceinline__ void for_round(int round, const float (&sums)[kMTiles][kColumns / 2], const float* biases,
                                           int lane, const Put& put) {
@@ -82,12 +82,12 @@ __device__ __forceinline__ void for_round(int round, const float (&sums)[kMTiles
   }
 }
 
-/// The same to the warp's staging rows.
+/// The same, to the warp's staging rows.
 template <bool kApart, int kColumns, int kMTiles>
 __device__ __forceinline__ void stage_columns(int round, const float (&sums)[kMTiles][kColumns / 2],
                                               const float* biases, float* staging, int lane) {
   constexpr int kStaged = correlation_staged_columns(kColumns, kApart);
-  // 4 modulo 16: a fragment's eight-by-four pattern hits each bank once.
+  // 4 modulo 16: a fragment's eight-by-four pattern uses each bank once.
   constexpr int kPitch = correlation_staged_positions(kMTiles, kApart) + 4;
   float* const of_lane = staging + 2 * (lane % 4) * kPitch + lane / 4;
   const auto put = [&](int block, int j, int h, const float(&lower)[2], const float(&upper)[2]) {
@@ -100,9 +100,9 @@ __device__ __forceinline__ void stage_columns(int round, const float (&sums)[kMT
   for_round<0, kApart, kColumns, kMTiles>(round, sums, biases, lane, put);
 }
 
-/// Stores a warp's sums, some columns a round through its own staging rows, so that lanes write along rows of out.
-/// Only what names registers is written out for each round: the rest would not fit the instruction cache. kApart: the
-/// warp's positions of an m-tile are 64 from those of the next, else they follow each other.
+/// Stores a warp's sums, some columns per round through its own staging rows, so that lanes write along rows of out.
+/// Only code that names registers is unrolled for each round, because the rest would not fit the instruction cache.
+/// kApart: the warp's positions of an m-tile are 64 from those of the next, else they follow each other.
 template <class T, bool kApart, int kColumns, int kMTiles>
 __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const CorrelationOperands& operands,
                                            const CorrelationWork& work, const float (&sums)[kMTiles][kColumns / 2],

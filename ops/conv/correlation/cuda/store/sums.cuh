@@ -1,7 +1,7 @@
-// How the tensor-core kernels of conv and conv_transpose write float32 sums straight from registers, where a row has
-// one phase, or 2, 4 or 8: a lane's sums of a position are neighbouring pixels, or two lanes exchange some so that they
-// are, and the eight lanes that hold a column hold neighbouring positions. So stores are of whole sectors, and no warp
-// waits for shared memory.
+// How the tensor-core kernels of conv and conv_transpose write float32 sums straight from registers, if a row has one
+// phase, or 2, 4 or 8. A lane's sums of a position are neighbouring pixels, or two lanes exchange some so that they
+// are, and the eight lanes that hold a column hold neighbouring positions. Stores therefore cover whole sectors, and no
+// warp waits for shared memory.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
@@ -13,9 +13,9 @@
 
 namespace adjoint::cuda::correlation {
 
-/// A lane's sums of one position, with their bias, each to its channel: to `to`, where its first column's first pixel
-/// belongs, and planes after it, as far as there are channels. `sums`: from those of the position on; `biases`: of the
-/// lane's columns.
+/// Writes a lane's sums of one position, with their bias, each to its channel: to `to`, the place of its first column's
+/// first pixel, and to the planes after it, as far as there are channels. `sums`: from those of the position on;
+/// `biases`: of the lane's columns.
 template <int kLog2Phases, int kColumns>
 __device__ __forceinline__ void store_position(const float* sums, const float* biases, float* to, std::int64_t plane,
                                                int channels_left, int lane) {
@@ -53,7 +53,7 @@ __device__ __forceinline__ void store_position(const float* sums, const float* b
         if (4 * block < channels_left)
           *reinterpret_cast<Pack<float, 4>*>(to) = {{lower[0], lower[1], upper[0], upper[1]}};
       } else {
-        // Of eight phases two lanes have four each, two lower and two upper ones: the first of them gets the lower
+        // With eight phases two lanes have four each, two lower and two upper ones: the first of them gets the lower
         // ones.
         const bool second = lane % 2 != 0;
         float others[2];
@@ -99,7 +99,7 @@ __device__ __forceinline__ void store_phases(const CorrelationPlan& p, const Cor
   }
 }
 
-/// By the phases of a row.
+/// Dispatches on the phases of a row.
 template <bool kApart, int kColumns, int kMTiles>
 __device__ __forceinline__ void store_sums(const CorrelationPlan& p, const CorrelationWork& work, float* out,
                                            const float (&sums)[kMTiles][kColumns / 2], const float* biases, int first_m,

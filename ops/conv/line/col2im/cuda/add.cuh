@@ -9,8 +9,8 @@
 
 namespace adjoint::cuda::col2im {
 
-/// Where the results of a row of positions are that each row of taps of a channel reaches from a row of the source: a
-/// shared address, or 0 for none. Threads of the warpgroup; the sums before have been added.
+/// For each row of taps of a channel, the results that it reaches from a row of the source: their shared address, or 0
+/// for none. Called by the warpgroup's threads; all earlier sums must have been added.
 __device__ __forceinline__ void find_results(const Col2imPlan& p, const Shared& shared, const Col2imTile& tile, int row,
                                              int thread) {
   if (thread >= p.channels * p.kernel_h) return;
@@ -23,9 +23,9 @@ __device__ __forceinline__ void find_results(const Col2imPlan& p, const Shared& 
   shared.places[thread] = inside ? ptx::shared_address(shared.results + place) : 0;
 }
 
-/// Adds the chunk's sums to the results that they overlap; a thread one (row of taps, position) after the other, kItems
-/// at once, which are all read before any is written. kPhases, of the columns, have kTaps taps each, or where not kFull
-/// less.
+/// Adds the chunk's sums to the results that they overlap; a thread handles one (row of taps, position) after the
+/// other, reading kItems at once before it writes any. Each of the columns' kPhases has kTaps taps, or fewer unless
+/// kFull.
 template <int kPhases, int kTaps, bool kFull = true>
 __device__ __forceinline__ void add_sums(const Col2imPlan& p, const Shared& shared, const Chunks& at, int thread) {
   constexpr int kItems = 2;
@@ -78,7 +78,7 @@ __device__ __forceinline__ void add_sums(const Col2imPlan& p, const Shared& shar
   }
 }
 
-/// The same for any numbers.
+/// The same for any number of phases and taps.
 __device__ __forceinline__ void add_any_sums(const Col2imPlan& p, const Shared& shared, const Chunks& at, int thread) {
   const int items = p.channels * p.kernel_h * p.reached_positions();
   const int first_q = at.column() - p.w.offset[p.w.offsets - 1] - at.tile.column;

@@ -1,5 +1,5 @@
 // The kernel for few output channels: one product of the source and all taps, whose sums are added up where they
-// overlap; float32 and TF32, on sm_90. NaN and infinity go where they go in the plain kernels.
+// overlap; float32 and TF32, on sm_90. NaN and infinity spread as in the plain kernels.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/arithmetic.h>
@@ -11,10 +11,11 @@ namespace adjoint::cuda {
 extern const ConvKernel col2im_conv;
 extern const ConvKernel col2im_conv_transpose;
 
-/// The problem's plan, null where there is none.
+/// The problem's plan, or null if there is none.
 const Col2imPlan* find_col2im_plan(const ConvProblem& problem);
 
-/// Enqueues the plan's kernel for the problem on the device's current stream. One translation unit an arithmetic.
+/// Enqueues the plan's kernel for the problem on the device's current stream. There is one translation unit for each
+/// arithmetic.
 template <Arithmetic kArithmetic>
 void run_col2im(const Col2imPlan& plan, const ConvProblem& problem);
 

@@ -1,7 +1,7 @@
 // conv and conv_transpose with few output channels: source times filter by wgmma, taps side by side, and the sums added
-// up where they overlap (line/col2im/plan.h tells how the work is cut). Of a block, a warpgroup multiplies and adds, a
-// chunk after the other: the products of the next are under way while the sums of this one are added. A warp besides
-// brings the source, into a ring of stages with a full and an empty mbarrier each. The filter stays in shared memory.
+// up where they overlap (line/col2im/plan.h describes how the work is cut). One warpgroup of a block multiplies and
+// adds, chunk by chunk: the next chunk's products run while this one's sums are added. An additional warp brings the
+// source into a ring of stages with a full and an empty mbarrier each. The filter stays in shared memory.
 #pragma once
 
 #include <adjoint/ops/conv/line/col2im/plan.h>
@@ -14,7 +14,7 @@
 
 namespace adjoint::cuda::col2im {
 
-/// Of one warpgroup: multiplies the block's chunks, adds their sums and stores the results.
+/// For one warpgroup: multiplies the block's chunks, adds their sums and stores the results.
 template <bool kSplit, int kColumns, int kDepths>
 __device__ __forceinline__ void multiply_and_add(const Col2imPlan& p, const Operands& operands, const Shared& shared,
                                                  int thread, int warp, int lane) {
@@ -31,18 +31,18 @@ __device__ __forceinline__ void multiply_and_add(const Col2imPlan& p, const Oper
   const auto add = [&] {
     if (chunk.chunk == 0) {
       rows.store_before(chunk.index, chunk.row, thread);
-      ptx::barrier<kCol2imConsumers>(1);  // the ring's places that this row takes are zeros
+      ptx::barrier<kCol2imConsumers>(1);  // the ring's places that this row uses are zeros
     }
     add_sums(p, shared, chunk, thread);
   };
   if (next.left()) {
     multiplier.begin(warp, lane);
-    // The way on is the one on which products are begun: where ways meet, the compiler would wait for them.
+    // Products are begun on the path that continues: where paths join, the compiler would wait for the products.
 #pragma unroll 1
     for (;;) {
       chunk = next;
       if constexpr (!kSplit) multiplier.finish();
-      ptx::barrier<kCol2imConsumers>(1);  // the sums before have been added
+      ptx::barrier<kCol2imConsumers>(1);  // all earlier sums have been added
       multiplier.store(p.w.source - chunk.column(), warp, lane);
       if (chunk.chunk == 0) find_results(p, shared, chunk.tile, chunk.row, thread);
       ptx::barrier<kCol2imConsumers>(1);
@@ -60,7 +60,7 @@ __device__ __forceinline__ void multiply_and_add(const Col2imPlan& p, const Oper
 template <Arithmetic kArithmetic, int kColumns, int kDepths>
 __global__ void __launch_bounds__(kCol2imThreads, 2)
     col2im_kernel(const __grid_constant__ Col2imPlan p, const __grid_constant__ Operands operands) {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which is never launched
   constexpr bool kSplit = ArithmeticTraits<kArithmetic>::kSplit;
   const Shared shared = shared_of(p);
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;

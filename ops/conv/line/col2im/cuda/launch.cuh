@@ -15,7 +15,7 @@ namespace col2im {
 
 using Kernel = void (*)(Col2imPlan, Operands);
 
-/// The kernel of the plan's columns, which are the table's kIndex-th or later ones, and of its depths.
+/// The kernel for the plan's columns, searched from the table's kIndex-th on, and for its depths.
 template <Arithmetic kArithmetic, std::size_t kIndex = 0>
 Kernel select_kernel(const Col2imPlan& plan) {
   constexpr int kColumns = kCol2imColumns[kIndex];

@@ -1,5 +1,5 @@
-// How the kernel for few output channels (kernel.cuh) gets its operands: where a block's shared memory lies, the
-// walk through its chunks, the warp that brings the source, and the filter as products take it.
+// How the kernel for few output channels (kernel.cuh) gets its operands: the layout of a block's shared memory, the
+// walk through its chunks, the warp that brings the source, and the filter in the order that products read.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -14,10 +14,10 @@
 namespace adjoint::cuda::col2im {
 
 struct Operands : line::Operands<float> {
-  TensorMap map;  // of the source, where its rows begin at multiples of 16 bytes (`vectors`)
+  TensorMap map;  // of the source, if its rows begin at multiples of 16 bytes (`vectors`)
 };
 
-/// Where a block's shared memory lies.
+/// The layout of a block's shared memory.
 struct Shared {
   std::uint32_t full, empty;  // shared addresses of mbarriers, one a stage
   std::uint32_t source;       // shared address
@@ -39,7 +39,7 @@ __device__ __forceinline__ Shared shared_of(const Col2imPlan& p) {
   return shared;
 }
 
-/// The chunks of a block's tiles, which are every gridDim'th, in order.
+/// The chunks of a block's tiles (every gridDim'th tile), in order.
 struct Chunks {
   const Col2imPlan* p;
   int index;
@@ -94,7 +94,7 @@ __device__ __forceinline__ void bring_source(const Col2imPlan& p, const Operands
           ptx::tensor_copy(to + half * box_bytes, &operands.map, at, full);
         }
       } else {
-        // Where the tensor begins between multiples of 16 bytes: the same values at the same places.
+        // If the tensor begins between multiples of 16 bytes: the same values at the same places.
         unsigned char* const to = ptx::dynamic_smem() + kCol2imBarrierBytes + ring.slot * p.stage_bytes();
         const float* from = operands.source +
                             (static_cast<std::int64_t>(chunks.tile.sample) * p.source_channels + channel) * plane +
@@ -113,14 +113,15 @@ __device__ __forceinline__ void bring_source(const Col2imPlan& p, const Operands
   }
 }
 
-/// The filter as products take it, and zeros to fill it up; the consumers' threads, a column's four channels each.
+/// Puts the filter in the order that products read, filled up with zeros; each of the consumers' threads handles four
+/// channels of a column.
 template <bool kSplit, int kColumns>
 __device__ __forceinline__ void pack_filter(const Col2imPlan& p, const float* filter, uint4* to, int thread) {
   const int taps = p.kernel_h * p.kernel_w, part = p.filter_vectors() / p.parts;
 #pragma unroll 4
   for (int i = thread; i < part; i += kCol2imConsumers) {
     const int column = i % kColumns, four = i / kColumns;
-    // Where a group's columns are not neighbours in memory, as conv's.
+    // For groups whose columns are not neighbours in memory, as in conv.
     const int out_channel = p.filter_channel == taps ? 0 : column / taps;
     const float* from = filter + out_channel * (p.filter_channel - taps) + column;
     float values[4];

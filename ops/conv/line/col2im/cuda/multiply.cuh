@@ -1,4 +1,4 @@
-// What the kernel for few output channels (kernel.cuh) multiplies: a chunk of the source with the filter.
+// The products of the kernel for few output channels (kernel.cuh): a chunk of the source times the filter.
 #pragma once
 
 #include <adjoint/ops/conv/line/col2im/plan.h>
@@ -25,7 +25,7 @@ struct Multiplier {
   float sums[kSums];
   float totals[kSplit ? kSums : 1];
 
-  /// Reads depths of a stage: of each eight channels a lane's two, at its two columns.
+  /// Reads depths of a stage: in each eight channels, a lane reads two, at its two columns.
   __device__ __forceinline__ void read_depths(int first, int warp, int lane) {
     const std::uint32_t stage = shared.source + ring.slot * p.stage_bytes() + warp / 2 * (kDepths * 8 * 128);
     const int chunk = warp % 2 * 4 + lane / 8, channel = lane % 4 * 2;
@@ -52,7 +52,7 @@ struct Multiplier {
     }
   }
 
-  /// Begins the products of what is read. `accumulate`: 0 where sums begin with them.
+  /// Begins the products of the values read. `accumulate`: 0 where sums begin with these products.
   __device__ __forceinline__ void multiply(std::uint64_t filter, int accumulate) {
     constexpr wgmma::Operand kTF32 = wgmma::Operand::kTF32;
     pin_operands();
@@ -80,7 +80,7 @@ struct Multiplier {
     pin_operands();
   }
 
-  /// A stage's products of heads and tails, two depths' at a time added to ordinary registers, which lose no bits over
+  /// A stage's products of heads and tails, added two depths at a time to ordinary registers, which lose no bits over
   /// many terms.
   __device__ __forceinline__ void multiply_split(std::uint64_t filter, int warp, int lane) {
 #pragma unroll
@@ -101,7 +101,7 @@ struct Multiplier {
     }
   }
 
-  /// A stage's products, under way when it returns unless float32 is split.
+  /// A stage's products, still in flight on return unless float32 is split.
   __device__ __forceinline__ void begin_stage(std::uint64_t filter, int accumulate, int warp, int lane) {
     ptx::mbarrier_wait(shared.full + 8 * ring.slot, ring.parity);
     if constexpr (kSplit) {
@@ -114,8 +114,8 @@ struct Multiplier {
     ring.advance(p.source_stages);
   }
 
-  /// Begins a chunk's products. Between those that are under way at the end and finish() is no way around either, or
-  /// the compiler waits for them at once.
+  /// Begins a chunk's products. No path may bypass the code between the products still in flight at the end and
+  /// finish(), or the compiler waits for them at once.
   __device__ __forceinline__ void begin(int warp, int lane) {
     if constexpr (kSplit) {
 #pragma unroll
@@ -139,8 +139,8 @@ struct Multiplier {
     }
   }
 
-  /// The sums of two neighbouring columns of the source to shared memory; zeros for those outside, of which a product
-  /// with infinity is none. `left`: of the source, from the chunk's first column on.
+  /// Stores the sums of two neighbouring columns of the source to shared memory; zeros for columns outside, so that no
+  /// product with infinity is added. `left`: columns of the source from the chunk's first on.
   template <bool kAll>
   __device__ __forceinline__ void store_columns(int left, int warp, int lane) const {
     const auto& values = results();

@@ -10,7 +10,7 @@
 
 namespace adjoint::cuda::col2im {
 
-/// Stores the results of a row of positions, and leaves zeros. kPhases of the columns, or 0 for any number.
+/// Stores the results of a row of positions, and replaces them by zeros. kPhases of the columns, or 0 for any number.
 template <int kPhases, bool kPlain>
 __device__ __forceinline__ void store_row(const Col2imPlan& p, const Operands& operands, const Shared& shared,
                                           const Col2imTile& tile, int row, int thread) {
@@ -66,20 +66,20 @@ __device__ __forceinline__ void store_row(const Col2imPlan& p, const Operands& o
   }
 }
 
-/// A block's rows of results, of tile after tile, as they are stored.
+/// A block's rows of results, tile by tile, in the order in which they are stored.
 struct Rows {
   const Col2imPlan& p;
   const Operands& operands;
   const Shared& shared;
   int index;
   Col2imTile tile;
-  int row = 0;  // the next, of the tile's
+  int row = 0;  // the tile's next row
 
   __device__ __forceinline__ Rows(const Col2imPlan& plan, const Operands& of_launch, const Shared& of_block)
       : p(plan), operands(of_launch), shared(of_block), index(static_cast<int>(blockIdx.x)) {
     enter_tile();
   }
-  /// Stores what no source row from that one on reaches, of that tile and those before.
+  /// Stores the results, of that tile and those before, that no source row from `source_row` on reaches.
   __device__ __forceinline__ void store_before(int tile_index, int source_row, int thread) {
 #pragma unroll 1
     while (index < tile_index ||

@@ -1,4 +1,4 @@
-// conv and conv_transpose with few results a position (line/narrow/plan.h tells how the work is cut).
+// conv and conv_transpose with few results a position (line/narrow/plan.h describes how the work is cut).
 #pragma once
 
 #include <adjoint/ops/conv/line/narrow/plan.h>
@@ -10,7 +10,7 @@ namespace adjoint::cuda::narrow {
 
 using line::Operands;
 
-/// Filter values of `channels` source channels, by `taps`. `filter`: of the first channel to stage.
+/// Stages the filter values of `channels` source channels, by `taps`. `filter`: of the first of these channels.
 template <class T>
 __device__ __forceinline__ void stage_filter(const NarrowPlan& p, const T* filter, int channels, const int* taps,
                                              float* stage) {
@@ -27,7 +27,7 @@ __device__ __forceinline__ void stage_filter(const NarrowPlan& p, const T* filte
   }
 }
 
-/// Where a block's shared memory lies: what stays, then two stages.
+/// The layout of a block's shared memory: the permanent part, then two stages.
 struct Shared {
   int* sources;  // [element, or vector of the line]: places in a source plane, from the tile's first sample on, or -1
   int* taps;     // [offset][narrow_row]: places in the filter of source channel 0, or -1
@@ -87,8 +87,8 @@ __device__ __forceinline__ void add_stage(const NarrowPlan& p, const Shared& sha
   }
 }
 
-/// A thread's results again, by their definition. A product of zero, outside the source or of a tap that a phase lacks,
-/// is NaN with an infinite factor, so this is done where a sum came out as NaN.
+/// Computes a thread's results again, by their definition. A product of zero, for a place outside the source or a tap
+/// that a phase lacks, is NaN if the other factor is infinite, so this is done where a sum came out as NaN.
 template <class T, int kResults>
 __device__ __noinline__ void store_defined(const LinePlan& p, const LineTile& tile, const Operands<T>& operands,
                                            int first) {
@@ -109,7 +109,7 @@ __device__ __noinline__ void store_defined(const LinePlan& p, const LineTile& ti
 }
 
 /// Adds the bias to one result of a thread's positions, activates and stores. `places`: of the positions; `spare`: a
-/// column of shared memory, kNarrowThreads apart, of this thread alone.
+/// column of shared memory, kNarrowThreads apart, that only this thread uses.
 template <class T, int kPositions>
 __device__ __forceinline__ void store_result(const LinePlan& p, const LineTile& tile, const Operands<T>& operands,
                                              int first, int m, const line::ResultPlace (&places)[kPositions],
@@ -125,7 +125,7 @@ __device__ __forceinline__ void store_result(const LinePlan& p, const LineTile& 
     }
     return;
   }
-  // One copy of the activation's code for all positions.
+  // Keeps one copy of the activation's code for all positions.
 #pragma unroll
   for (int i = 0; i < kPositions; ++i) spare[i * kNarrowThreads] = sums[i] + bias;
 #pragma unroll 1
@@ -135,7 +135,7 @@ __device__ __forceinline__ void store_result(const LinePlan& p, const LineTile& 
   }
 }
 
-/// All of a thread's results.
+/// Stores all of a thread's results.
 template <class T, int kResults>
 __device__ __forceinline__ void store_results(const LinePlan& p, const LineTile& tile, const Operands<T>& operands,
                                               int first, float* spare, const Sums<kResults>& sums) {
@@ -154,7 +154,7 @@ __device__ __forceinline__ void store_results(const LinePlan& p, const LineTile&
   if (lost) store_defined<T, kResults>(p, tile, operands, first);
 }
 
-/// For the block's results: the places in the filter of source channel 0 that an offset multiplies, in rows of
+/// For the block's results: the filter elements, for source channel 0, that an offset multiplies, in rows of
 /// narrow_row().
 template <int kResults>
 __device__ __forceinline__ void fill_taps(const NarrowPlan& p, const LineTile& tile, int* taps) {

@@ -1,9 +1,9 @@
 // conv and conv_transpose with few results a position and several taps, by wgmma from shared memory (line/packed/plan.h
-// tells how the work is cut). A block stays on its multiprocessor and takes every gridDim'th tile. Roles of its
-// warpgroups: two multiply and store, a tile each in turn, so that one's stores fall into the other's products; of the
-// third, all but a warp pack the source, and one thread of that has it, and the filter, copied. The source's
-// stages, raw and packed, and the filter's slots are rings with a full and an empty mbarrier a place, through which
-// tiles follow each other. No sum depends on the grid.
+// describes how the work is cut). A block stays on its multiprocessor and computes every gridDim'th tile. Two of its
+// warpgroups multiply and store, taking turns with tiles, so that one's stores overlap the other's products. In the
+// third, all warps but one pack the source, and one thread of the last warp starts the copies of the source and the
+// filter. The source's stages, raw and packed, and the filter's slots are rings with a full and an empty mbarrier for
+// each place; tiles pass through them without a gap. No sum depends on the grid.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/register_split.h>
@@ -27,7 +27,7 @@ struct Multiplier {
   static constexpr int kPositions = packed_positions(kSplit), kSums = kPositions / 2;
 
   float sums[kSums] = {};
-  /// Where float32 is split: the sums of some products are added to these by ordinary instructions, which round.
+  /// If float32 is split: the sums of a few products are added to these by ordinary instructions, which round.
   float totals[kSplit ? kSums : 1] = {};
   Ring source_ring, filter_ring;
 
@@ -39,8 +39,8 @@ struct Multiplier {
     }
   }
 
-  /// Begins products of which one's source is `step` elements after the last's. `accumulate`: 0 where their sums begin
-  /// with them.
+  /// Begins products that each read the source `step` elements after the previous one. `accumulate`: 0 where their sums
+  /// begin with them.
   __device__ __forceinline__ void begin_products(const PackedPlan& p, std::uint64_t source, std::uint64_t filter,
                                                  int products, int step, int accumulate) {
     constexpr wgmma::Operand kKind = kWgmmaOperand<kArithmetic>;
@@ -56,7 +56,7 @@ struct Multiplier {
         b = wgmma::moved(b, step);
       }
     }
-    // What a product waits for are the descriptors' additions, one after the other.
+    // A product waits for the descriptors' additions, one after the other.
 #pragma unroll(kSplit ? 1 : 4)
     for (int i = 0; i < products; ++i) {
       wgmma::multiply_shared<kKind, kPositions>(sums, filter, source, accumulate);
@@ -76,12 +76,12 @@ struct Multiplier {
   __device__ __forceinline__ void multiply_tile(const PackedPlan& p, const Shared& shared) {
     const int stages = p.stages(), row_products = p.row_products();
     const std::uint32_t turns = p.filter_stays ? 0 : 1;
-    // Where a row is one product, a column of them is what goes on without a decision.
+    // Where a row is one product, the loop runs down a column of products without decisions.
     const bool down = !kSplit && row_products == 1;
     const std::uint64_t source =
         wgmma::moved(wgmma::matrix_descriptor(ptx::shared_address(shared.packed), 16 * p.length), p.offset_place(0, 0));
     const std::uint64_t filter = wgmma::matrix_descriptor(ptx::shared_address(shared.filter), 16 * kPackedResults);
-    // Barriers of what the products under way read; 0: none.
+    // Barriers of the data that the products in flight read; 0 for none.
     std::uint32_t used_stage = 0, used_slot = 0;
     const auto release = [&] {
       if (used_slot != 0 && !p.filter_stays) ptx::mbarrier_arrive(used_slot);
@@ -89,7 +89,8 @@ struct Multiplier {
     };
     int accumulate = 0;
     bool waiting = false;  // sums, to be added to totals
-    // Once: while products are under way nothing else may seem to touch their sums, or the compiler waits for them.
+    // Pinned once: while products are in flight nothing else may seem to touch their sums, or the compiler waits for
+    // them.
     wgmma::pin(sums);
     wgmma::fence();
 #pragma unroll 1
@@ -107,7 +108,7 @@ struct Multiplier {
 #pragma unroll 1
           for (int i = 0; i < (down ? 1 : rows); ++i) {
             if constexpr (kSplit) {
-              // Sums wait to be added until others take their place: so the last are known as such.
+              // Sums wait to be added until others take their place, so the last sums are added here.
               if (waiting) add_to_totals(AddSum{});
               waiting = true;
               wgmma::pin(sums);
@@ -146,7 +147,7 @@ struct Multiplier {
     }
   }
 
-  /// Past another team's tile.
+  /// Skips another team's tile.
   __device__ __forceinline__ void skip_tile(const PackedPlan& p) {
     source_ring.skip(p.stages(), kPackedStages);
     if (!p.filter_stays) filter_ring.skip(p.stages() * p.stage_slots(), p.filter_slots);
@@ -160,7 +161,7 @@ struct Multiplier {
   }
 };
 
-/// A team's tiles: of the block's, every kPackedTeams'th from the `team`th on.
+/// A team's tiles: every kPackedTeams'th of the block's, from the `team`th on.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void multiply_and_store(
     const PackedPlan& p, const Operands<typename ArithmeticTraits<kArithmetic>::Element>& operands,
@@ -173,7 +174,7 @@ __device__ __forceinline__ void multiply_and_store(
   float* const biases = shared.biases + team * kPackedResults;
   float* const out = shared.out + (p.out_buffers - 1) * team * p.out_elements();
   for (int i = 0; i < team; ++i) multiplier.skip_tile(p);
-  // Of the tile before: a team's tiles are the odd ones of the block's, or the even ones.
+  // The phase of the tile before: a team's tiles are the odd or the even ones of the block's.
   const std::uint32_t parity = static_cast<std::uint32_t>(team + 1) & 1;
   static_assert(kPackedTeams == 2);
 #pragma unroll 1
@@ -181,7 +182,8 @@ __device__ __forceinline__ void multiply_and_store(
     const PackedTile tile = packed_tile(p, index);
     if (p.groups > 1 || index < kPackedTeams * tile_step()) fill_biases(p, tile, operands, biases, thread);
     multiplier.clear_totals();
-    // A barrier tells two phases apart: none is waited for before the other team has seen the last.
+    // A barrier tells only two phases apart, so each team waits for a phase only after the other has seen the previous
+    // one.
     ptx::mbarrier_wait(shared.begun, parity);
     multiplier.multiply_tile(p, shared);
     if (p.out_buffers == 1) ptx::mbarrier_wait(shared.stored, parity);
@@ -208,7 +210,7 @@ template <Arithmetic kArithmetic>
 __global__ void __launch_bounds__(kPackedThreads, 1)
     packed_kernel(const __grid_constant__ PackedPlan p,
                   const __grid_constant__ Operands<typename ArithmeticTraits<kArithmetic>::Element> operands) {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which is never launched
   const Shared shared = shared_of(p);
   if (threadIdx.x == 0) init_barriers(shared);
   __syncthreads();

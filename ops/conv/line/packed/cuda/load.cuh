@@ -1,5 +1,5 @@
-// What the loading warps of the kernel for few results a position and several taps do (kernel.cuh), and the
-// kernel that packs its filter beforehand.
+// The loading warps of the kernel for few results a position and several taps (kernel.cuh), and the kernel that packs
+// its filter beforehand.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -15,15 +15,15 @@ namespace adjoint::cuda::packed {
 
 template <class T>
 struct Operands : line::Operands<T> {
-  const uint4* packed;  // the filter, as line/packed/plan.h says
-  TensorMap map;        // of the source, where its rows begin at multiples of 16 bytes (`vectors`)
+  const uint4* packed;  // the filter, in the order of line/packed/plan.h
+  TensorMap map;        // of the source, if its rows begin at multiples of 16 bytes (`vectors`)
 };
 
-/// Where a block's shared memory lies.
+/// The layout of a block's shared memory.
 struct Shared {
-  // Shared addresses of mbarriers, one a place of each ring.
+  // Shared addresses of mbarriers, one for each place of each ring.
   std::uint32_t raw_full, raw_empty, source_full, source_empty, filter_full, filter_empty;
-  // Of tiles, a phase each: all products are begun; `out` is stored.
+  // One phase a tile: all products are begun; `out` is stored.
   std::uint32_t begun, stored;
   float* biases;                         // [team][result of a product]
   unsigned char *raw, *packed, *filter;  // stages, stages, slots
@@ -68,9 +68,9 @@ __device__ __forceinline__ void init_barriers(const Shared& shared) {
   ptx::fence_mbarrier_init();
 }
 
-/// Packs a stage's elements of the line, of four units each: `load(group, i, values)` reads element i of a group, and a
-/// thread reads some before it writes any, so that one waits for all. Neither reads nor writes of a warp meet in a
-/// bank.
+/// Packs a stage's elements of the line, of four units each: `load(group, i, values)` reads element i of a group. A
+/// thread reads several elements before it writes any, so that their latencies overlap. Neither the reads nor the
+/// writes of a warp conflict in a bank.
 template <bool kSplit, class T, class Load>
 __device__ __forceinline__ void pack_elements(const PackedPlan& p, const Load& load, uint4* to, int thread) {
   constexpr int kChannels = 16 / sizeof(T), kItems = 16 / kChannels;
@@ -115,7 +115,7 @@ __device__ __forceinline__ void pack_raw(const PackedPlan& p, const T* raw, uint
     const std::uint32_t from = ptx::shared_address(raw + row * p.length), target = ptx::shared_address(to + row);
 #pragma unroll 2
     for (int first = thread - lane; first < p.length; first += kPackers) {
-      // Past the end, the last elements once more.
+      // Past the end, repeats the last elements.
       const int i = min(first + column, p.length - 8);
       std::uint32_t units[2][4];
 #pragma unroll
@@ -128,7 +128,7 @@ __device__ __forceinline__ void pack_raw(const PackedPlan& p, const T* raw, uint
   }
 }
 
-/// Packs a stage from global memory, where the copy engine cannot read it. `channel`: the stage's first.
+/// Packs a stage from global memory, for sources that the copy engine cannot read. `channel`: the stage's first.
 template <bool kSplit, class T>
 __device__ __forceinline__ void pack_global(const PackedPlan& p, const PackedTile& tile, const T* source, int channel,
                                             uint4* to, int thread) {
@@ -154,7 +154,7 @@ __device__ __forceinline__ void pack_global(const PackedPlan& p, const PackedTil
 __device__ __forceinline__ int first_tile() { return static_cast<int>(blockIdx.x); }
 __device__ __forceinline__ int tile_step() { return static_cast<int>(gridDim.x); }
 
-/// Packs the source of a block's tiles, stage by stage. `thread`: of the packers.
+/// Packs the source of a block's tiles, stage by stage. `thread`: index among the packers.
 template <bool kSplit, class T>
 __device__ __forceinline__ void pack_sources(const PackedPlan& p, const Operands<T>& operands, const Shared& shared,
                                              int thread) {
@@ -181,14 +181,14 @@ __device__ __forceinline__ void pack_sources(const PackedPlan& p, const Operands
   }
 }
 
-/// Has the source of a block's tiles copied, stage by stage; one thread.
+/// Starts the copies of the source of a block's tiles, stage by stage; one thread.
 template <class T>
 struct SourceCopies {
   const PackedPlan& p;
   const Operands<T>& operands;
   const Shared& shared;
   int index;      // of the tile
-  int stage = 0;  // the next
+  int stage = 0;  // the next stage of the tile
   Ring raw_ring;
 
   __device__ __forceinline__ void copy_next() {
@@ -207,7 +207,7 @@ struct SourceCopies {
   }
 };
 
-/// Has the operands of a block's tiles copied, the source raw_stages stages ahead; one thread.
+/// Starts the copies of the operands of a block's tiles, the source raw_stages stages ahead; one thread.
 template <class T>
 __device__ __forceinline__ void copy_operands(const PackedPlan& p, const Operands<T>& operands, const Shared& shared) {
   const int stages = p.stages(), tiles = static_cast<int>(p.blocks());
@@ -240,7 +240,8 @@ __device__ __forceinline__ void copy_operands(const PackedPlan& p, const Operand
   }
 }
 
-/// The filter as it passes through the slots: a block a product, a thread a row of a group.
+/// Packs the filter in the order in which it passes through the slots: a block packs a product, a thread a row of a
+/// group.
 template <bool kSplit, class T>
 __global__ void __launch_bounds__(2 * kPackedResults)
     pack_filter_kernel(const __grid_constant__ PackedPlan p, const T* filter, uint4* packed) {

@@ -1,5 +1,5 @@
-// How the kernel for few results a position and several taps (kernel.cuh) stores a tile: sums go from registers
-// to shared memory, [result][position], and from there along the results' rows.
+// How the kernel for few results a position and several taps (kernel.cuh) stores a tile: sums go from registers to
+// shared memory, [result][position], and from there along the results' rows.
 #pragma once
 
 #include <adjoint/ops/conv/line/packed/plan.h>
@@ -10,7 +10,7 @@
 
 namespace adjoint::cuda::packed {
 
-/// A tile's sums and biases as [result of a product][position], kPitch from one result to the next.
+/// Stages a tile's sums and biases as [result of a product][position], kPitch from one result to the next.
 template <int kPitch, int kSums>
 __device__ __forceinline__ void stage_results(const PackedPlan& p, const float (&sums)[kSums], const float* biases,
                                               float* out) {
@@ -27,8 +27,8 @@ __device__ __forceinline__ void stage_results(const PackedPlan& p, const float (
   }
 }
 
-/// The same of pairs, added: a result's first sum at a position, and its second one position further. The next position
-/// after a thread's two is the next thread's, or after four threads the first's.
+/// The same for pairs, which are added: a result's first sum at a position, and its second one position further. The
+/// position after a thread's two is the next thread's, or, after four threads, the first's.
 template <int kPitch, int kSums>
 __device__ __forceinline__ void stage_pairs(const PackedPlan& p, const float (&sums)[kSums], const float* biases,
                                             float* out) {
@@ -44,7 +44,7 @@ __device__ __forceinline__ void stage_pairs(const PackedPlan& p, const float (&s
   }
 }
 
-/// What is added to every result of a product: its bias once, to the first of its offsets.
+/// The value added to every result of a product: its bias once, with the first of its offsets.
 template <class T>
 __device__ __forceinline__ void fill_biases(const PackedPlan& p, const PackedTile& tile, const Operands<T>& operands,
                                             float* biases, int thread) {
@@ -55,7 +55,7 @@ __device__ __forceinline__ void fill_biases(const PackedPlan& p, const PackedTil
 }
 
 /// The first `count` results of one position, or kBatch, their sums `step` apart; all are read before any is used.
-/// `stacked`: to the same result's sum of the next offset.
+/// `stacked`: distance to the same result's sum for the next offset.
 template <int kBatch>
 __device__ __forceinline__ void read_results(const PackedPlan& p, const float* out, int step, int stacked, int count,
                                              float (&values)[kBatch]) {
@@ -77,13 +77,13 @@ __device__ __forceinline__ void read_results(const PackedPlan& p, const float* o
   }
 }
 
-/// Where a thread's results go, one after the other.
+/// The destination of a thread's results, one after the other.
 template <bool kPlain, class T>
 struct Destination {
   const Operands<T>& operands;
   T* result;
-  std::int64_t at;      // the same place, as `linear` counts it
-  bool is_nan = false;  // whether a result was
+  std::int64_t at;      // the same place in elements of `linear`
+  bool is_nan = false;  // whether a result was NaN
 
   __device__ __forceinline__ Destination(const Operands<T>& o, std::int64_t first)
       : operands(o), result(o.result + first), at(first) {}
@@ -104,8 +104,8 @@ struct Destination {
   }
 };
 
-/// The channels of one position and phase, a plane apart: kBatch at a time while as many are left. kStep: from the sums
-/// of one to the next, or 0 where `step` says it.
+/// Stores the channels of one position and phase, a plane apart: kBatch at a time while that many are left. kStep:
+/// distance between the sums of two channels, or 0 to use `step`.
 template <int kStep, int kBatch, class To>
 __device__ __forceinline__ void store_channels(const PackedPlan& p, const float*& out, int step, int stacked, To& to,
                                                int& left) {
@@ -120,7 +120,8 @@ __device__ __forceinline__ void store_channels(const PackedPlan& p, const float*
   }
 }
 
-/// Few channels' results of one position and phase of the columns, `step` apart: the phases of the rows in each.
+/// Stores few channels' results of one position and phase of the columns, `step` apart, with the phases of the rows in
+/// each.
 template <class To>
 __device__ __forceinline__ void store_phases(const PackedPlan& p, const float* out, int step, int stacked,
                                              const line::ResultPlace& place, To& to) {
@@ -144,8 +145,8 @@ __device__ __forceinline__ void store_phases(const PackedPlan& p, const float* o
   }
 }
 
-/// The channels of two neighbouring positions without phases, as pairs; whether a result was NaN. kBatch at a time
-/// while as many are left.
+/// Stores the channels of two neighbouring positions without phases, as pairs, kBatch at a time while that many are
+/// left; returns whether a result was NaN.
 template <int kPitch, int kBatch, class T>
 __device__ __forceinline__ bool store_pairs(const PackedPlan& p, const float*& out, T*& result, int& left) {
   struct alignas(2 * sizeof(T)) Pair {
@@ -167,9 +168,9 @@ __device__ __forceinline__ bool store_pairs(const PackedPlan& p, const float*& o
   return is_nan;
 }
 
-/// The results of one position and phase of the columns again, by their definition. A product of zero, outside the
-/// source or of a tap that there is not, is NaN with an infinite factor, so this is done where a result came out as
-/// NaN.
+/// Computes the results of one position and phase of the columns again, by their definition. A product of zero, for a
+/// place outside the source or a missing tap, is NaN if the other factor is infinite, so this is done where a result
+/// came out as NaN.
 template <class T>
 __device__ __forceinline__ void store_defined(const PackedPlan& p, std::int64_t group, const Operands<T>& operands,
                                               const LinePlace& grid, const line::ResultPlace& place, int phase_w) {
@@ -184,14 +185,15 @@ __device__ __forceinline__ void store_defined(const PackedPlan& p, std::int64_t 
   }
 }
 
-/// Whether two neighbouring positions' results lie side by side where one store reaches both, and their sums likewise.
+/// Whether two neighbouring positions' results are adjacent so that one store reaches both, and their sums are
+/// adjacent, too.
 template <class T>
 __device__ __forceinline__ bool stores_pairs(const PackedPlan& p, const Operands<T>& operands) {
   return p.h.phases * p.w.phases == 1 && p.out_stack() == 1 && (p.w.result | p.w.shift) % 2 == 0 &&
          reinterpret_cast<std::uintptr_t>(operands.result) % (2 * sizeof(T)) == 0;
 }
 
-/// The tile's results where stores_pairs(), by its team.
+/// Stores the tile's results if stores_pairs(), by its team.
 template <int kPitch, class T>
 __device__ __forceinline__ void store_paired_results(const PackedPlan& p, const PackedTile& tile,
                                                      const Operands<T>& operands, const float* out, int thread) {
@@ -199,7 +201,7 @@ __device__ __forceinline__ void store_paired_results(const PackedPlan& p, const 
   for (int position = 2 * thread; position < p.tile_positions; position += 2 * kPackedTeam) {
     LinePlace grid = packed_place(p, tile, position);
     line::ResultPlace place = line::results_of(p, tile.group, grid);
-    // Rows of results, and of a tile's positions, are even: both are, or neither.
+    // Rows of results, and of a tile's positions, are even: both positions of a pair are valid, or neither.
     if (!is_position(p, tile, grid) || !line::has_column(p, place, 0) || !line::has_row(p, place, 0)) continue;
     const float* from = out + position;
     T* result = operands.result + place.at;
@@ -215,7 +217,7 @@ __device__ __forceinline__ void store_paired_results(const PackedPlan& p, const 
   }
 }
 
-/// The tile's results, by its team, along the results' rows.
+/// Stores the tile's results, by its team, along the results' rows.
 template <bool kPlain, int kPitch, class T>
 __device__ __forceinline__ void store_results(const PackedPlan& p, const PackedTile& tile, const Operands<T>& operands,
                                               const float* out, int thread) {

@@ -1,5 +1,5 @@
-// Plans and calls the tensor-core kernel of conv_weight that reads copies in channel blocks. Each arithmetic is one
-// translation unit.
+// Plans and calls the tensor-core kernel of conv_weight that reads copies in channel blocks. There is one translation
+// unit for each arithmetic.
 #include <adjoint/ops/conv/weight/cuda/blocks/blocked.h>
 
 #include <adjoint/core/cuda/runtime.h>

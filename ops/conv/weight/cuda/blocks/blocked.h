@@ -11,16 +11,17 @@ namespace adjoint::cuda {
 
 extern const ConvKernel blocked_conv_weight;
 
-/// The problem's plan, null where there is none.
+/// The problem's plan, or null if there is none.
 const BlockedWeightPlan* find_blocked_weight_plan(const ConvProblem& problem);
 
-/// Where a call's copies and sums go: of the plan's bytes.
+/// Memory for a call's copies and sums, of the plan's sizes.
 struct BlockedWeightSpaces {
   void *image, *feature;
   float* sums;
 };
 
-/// Copies both operands and computes the slices' sums, on the device's current stream. One translation unit each.
+/// Copies both operands and computes the slices' sums, on the device's current stream. There is one translation unit
+/// for each arithmetic.
 template <Arithmetic kArithmetic>
 void run_blocked_weight(const BlockedWeightPlan& plan, const ConvProblem& problem, const BlockedWeightSpaces& spaces);
 

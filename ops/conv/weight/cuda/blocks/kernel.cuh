@@ -1,8 +1,8 @@
 // The tensor-core kernel of conv_weight for sm_90a that reads copies of both operands in channel blocks, and the kernel
-// that makes them; weight/blocks_plan.h holds the schedule. wgmma takes both operands from shared memory as they lie
-// there, channels contiguous, and a tap is a constant in a descriptor. A thread of the last warpgroup has a stage's
-// boxes copied, through a ring with a full and an empty mbarrier a slot; the others multiply two units each and write
-// their sums straight from registers.
+// that makes them; weight/blocks_plan.h holds the schedule. wgmma reads both operands from shared memory in their order
+// there, channels contiguous, and a tap is a constant in a descriptor. A thread of the last warpgroup starts the copies
+// of a stage's boxes, through a ring with a full and an empty mbarrier for each slot; the others multiply two units
+// each and write their sums straight from registers.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -27,7 +27,7 @@ struct Maps {
   TensorMap rows, columns;
 };
 
-/// Of the copies, in a stage's boxes; has `encode(layout)` make them.
+/// Tensor maps of the copies, in a stage's boxes; `encode(layout)` makes them.
 template <class Encode>
 Maps maps_of(const BlockedWeightPlan& p, const void* image, const void* feature, const Encode& encode) {
   constexpr std::int32_t kBlockChannels = 8;
@@ -39,7 +39,7 @@ Maps maps_of(const BlockedWeightPlan& p, const void* image, const void* feature,
           map(p.columns(), !p.rows_are_image, p.column_positions(), kWeightTileColumns)};
 }
 
-/// What is copied: the image's blocks of threads, and behind them the feature's.
+/// The blocks of threads that copy: the image's, and then the feature's.
 struct Copies {
   channel_blocks::CopyGrid image, feature;
 };
@@ -60,11 +60,11 @@ __global__ void __launch_bounds__(channel_blocks::kCopyThreads)
 
 /// Shared addresses.
 struct Shared {
-  std::uint32_t full, empty;  // mbarriers, one a slot
-  std::uint32_t slots;        // boxes of columns and then those of rows
+  std::uint32_t full, empty;  // mbarriers, one for each slot
+  std::uint32_t slots;        // boxes of columns, then those of rows
 };
 
-/// Has the boxes of a block's tiles copied; one thread.
+/// Starts the copies of the boxes of a block's tiles; one thread.
 __device__ __forceinline__ void copy_boxes(const BlockedWeightPlan& p, const TensorMap& rows, const TensorMap& columns,
                                            const Shared& shared) {
   constexpr int kBlockChannels = 8;
@@ -72,7 +72,7 @@ __device__ __forceinline__ void copy_boxes(const BlockedWeightPlan& p, const Ten
 #pragma unroll 1
   for (int index = static_cast<int>(blockIdx.x); index < p.tiles(); index += static_cast<int>(gridDim.x)) {
     const BlockedWeightTile tile = blocked_weight_tile(p, index);
-    // Of the tile's units: whether a box of rows, and of columns, begins, and where in the copies.
+    // For the tile's units: whether a box of rows, and of columns, begins, and its place in the copies.
     bool begins_row[kWeightTileUnits], begins_column[kWeightTileUnits];
     int first[kWeightTileUnits], row_block[kWeightTileUnits], column_block[kWeightTileUnits], bytes = 0;
 #pragma unroll
@@ -114,7 +114,8 @@ __device__ __forceinline__ void copy_boxes(const BlockedWeightPlan& p, const Ten
   }
 }
 
-/// A unit's sums, which lanes hold as wgmma.cuh says. `sums`: [tap][slice][feature channel][image channel].
+/// Stores a unit's sums, which lanes hold in the order of wgmma.cuh. `sums`: [tap][slice][feature channel][image
+/// channel].
 __device__ __forceinline__ void store_unit(const BlockedWeightPlan& p, const BlockedWeightTile& tile,
                                            const BlockedWeightUnit& unit, const float (&values)[64], float* sums,
                                            int warp, int lane) {
@@ -124,7 +125,7 @@ __device__ __forceinline__ void store_unit(const BlockedWeightPlan& p, const Blo
   const std::int64_t column_step = p.rows_are_image ? image_channels : 1;
   float* to = sums + p.tap_list[unit.tap].tap * p.gather.tap_stride + tile.slice * p.gather.slice_stride +
               first_row * row_step + first_column * column_step;
-  const int rows = p.rows().channels - first_row, columns = p.columns().channels - first_column;  // that are left
+  const int rows = p.rows().channels - first_row, columns = p.columns().channels - first_column;  // those that are left
 #pragma unroll
   for (int j = 0; j < 16; ++j) {
 #pragma unroll
@@ -138,13 +139,13 @@ __device__ __forceinline__ void store_unit(const BlockedWeightPlan& p, const Blo
   }
 }
 
-/// A warpgroup's units of every tile of the block.
+/// Multiplies a warpgroup's units of every tile of the block.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void multiply_and_store(const BlockedWeightPlan& p, const Shared& shared, float* sums,
                                                    int warpgroup) {
   constexpr wgmma::Operand kOperand = kWgmmaOperand<kArithmetic>;
   constexpr wgmma::Major kChannels = wgmma::Major::kMN;
-  constexpr int kDepth = 16;     // positions of a product, as many vectors of a block
+  constexpr int kDepth = 16;     // positions of a product, and vectors of a block
   constexpr int kCore = 8 * 16;  // bytes from eight positions to the next
   const int warp = static_cast<int>(threadIdx.x) / 32 % 4, lane = static_cast<int>(threadIdx.x) % 32;
   const std::uint64_t columns = wgmma::matrix_descriptor(shared.slots, kCore, 16 * p.column_positions());
@@ -155,7 +156,7 @@ __device__ __forceinline__ void multiply_and_store(const BlockedWeightPlan& p, c
   for (int index = static_cast<int>(blockIdx.x); index < p.tiles(); index += static_cast<int>(gridDim.x)) {
     const BlockedWeightTile tile = blocked_weight_tile(p, index);
     const int first_unit = tile.unit + kUnits * warpgroup, end_unit = tile.unit + tile.units;
-    // Where units read their boxes; those that there are none of read the tile's first.
+    // The places of the boxes that units read; units past the last read the tile's first boxes.
     std::uint64_t of_rows[kUnits], of_columns[kUnits];
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
@@ -166,7 +167,7 @@ __device__ __forceinline__ void multiply_and_store(const BlockedWeightPlan& p, c
       of_columns[i] = wgmma::moved(columns, boxes.column * (p.column_bytes() / 16) + (p.rows_are_image ? 0 : shift));
     }
     float values[kUnits][64] = {};
-    std::uint32_t used = 0;  // the barrier of the stage that products under way read; 0 for none
+    std::uint32_t used = 0;  // the barrier of the stage that products in flight read; 0 for none
     int accumulate = 0;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) wgmma::pin(values[i]);
@@ -207,7 +208,7 @@ template <Arithmetic kArithmetic>
 __global__ void __launch_bounds__(kThreads, 1)
     blocked_weight_kernel(const __grid_constant__ BlockedWeightPlan plan, const __grid_constant__ TensorMap rows,
                           const __grid_constant__ TensorMap columns, float* sums) {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which is never launched
   const std::uint32_t smem = ptx::shared_address(ptx::dynamic_smem());
   const Shared shared{smem, smem + 8 * kMostWeightSlots, smem + kWeightBarrierBytes};
   if (threadIdx.x == 0) {

@@ -12,7 +12,7 @@ inline constexpr int kBoxesThreads = 128 * kMultipliers + kLoaders;
 template <Arithmetic kArithmetic, int kMTiles, int kColumns>
 __global__ void __launch_bounds__(kBoxesThreads, 1)
     boxes_weight_kernel(const __grid_constant__ WeightPlan p, const __grid_constant__ BoxOperands operands) {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which is never launched
   using Tile = WgmmaTile<kArithmetic, kMTiles, kColumns>;
   __shared__ WgmmaBarriers barriers;
   const int thread = static_cast<int>(threadIdx.x);

@@ -1,7 +1,7 @@
-// How stages of conv_weight that come as boxes are filled, by one warpgroup: one thread asks the copy engine for them,
-// which rounds float32 to tf32 on the way and zeroes what lies outside. Split float32 comes as it is, and three
-// warps split the feature's once it is there. Where an operand begins at no multiple of 16 bytes, they copy element by
-// element to the same places: an address does not choose the bits.
+// How stages of conv_weight that are boxes are filled, by one warpgroup: one thread asks the copy engine for them,
+// which rounds float32 to tf32 and zeroes elements outside. Split float32 is copied unchanged, and three warps split
+// the feature's once it has arrived. If an operand does not begin at a multiple of 16 bytes, they copy element by
+// element to the same places, so that an address does not affect the bits.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -16,14 +16,14 @@
 namespace adjoint::cuda::weight {
 
 struct BoxOperands {
-  TensorMap image_maps[kMaxWeightResidues], feature_map;  // where `aligned`
+  TensorMap image_maps[kMaxWeightResidues], feature_map;  // if `aligned`
   const void* image;
   const void* feature;
   float* partial;  // (splits, blocks, columns, rows)
   bool aligned;    // both begin at multiples of 16 bytes
 };
 
-/// One thread: a stage's boxes, which report to the barrier.
+/// One thread: asks for a stage's boxes, which report to the barrier.
 __device__ __forceinline__ void ask_for_boxes(const WeightPlan& p, const BoxOperands& operands, const WgmmaBlock& block,
                                               const WeightStage& at, std::uint32_t stage, std::uint32_t barrier) {
   const int lines = (1 << p.log2_positions()) / p.line_positions(), line_bytes = 128 * p.tile_columns;
@@ -57,7 +57,7 @@ __device__ __forceinline__ void split_vectors(unsigned char* first, std::uint32_
   }
 }
 
-/// `threads` together: the features of a stage, heads in place and tails `tail` bytes further.
+/// `threads` together: split the features of a stage, heads in place and tails `tail` bytes further.
 __device__ __forceinline__ void split_features(unsigned char* stage, std::uint32_t tail, int thread, int threads) {
   constexpr int kAtOnce = 3;
   const std::uint32_t step = 16 * static_cast<std::uint32_t>(threads);
@@ -80,7 +80,7 @@ __device__ __forceinline__ void copy_element(unsigned char* to,
   }
 }
 
-/// All threads: a stage's box of the image, element by element.
+/// All threads: copy a stage's box of the image, element by element.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void copy_image(const WeightPlan& p, const WgmmaBlock& block, const void* image,
                                            const WeightStage& stage_at, unsigned char* to, int thread) {
@@ -105,7 +105,7 @@ __device__ __forceinline__ void copy_image(const WeightPlan& p, const WgmmaBlock
   }
 }
 
-/// All threads: a stage's features, element by element.
+/// All threads: copy a stage's features, element by element.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void copy_features(const WeightPlan& p, const WgmmaBlock& block, const void* feature,
                                               const WeightStage& at, unsigned char* to, int thread) {
@@ -126,7 +126,7 @@ __device__ __forceinline__ void copy_features(const WeightPlan& p, const WgmmaBl
   }
 }
 
-inline constexpr int kSplitters = kLoaders - 32;  // threads that split what another warp's asked for
+inline constexpr int kSplitters = kLoaders - 32;  // threads that split what another warp's thread asked for
 
 /// Arrivals that fill a stage.
 template <Arithmetic kArithmetic>
@@ -135,7 +135,7 @@ __device__ __forceinline__ int loader_arrivals(const BoxOperands& operands) {
   return ArithmeticTraits<kArithmetic>::kSplit ? kSplitters : 1;
 }
 
-/// The warpgroup's walk.
+/// The warpgroup's walk through the stages.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void load_boxes(const WeightPlan& p, const BoxOperands& operands, const WgmmaBlock& block,
                                            std::uint32_t landed, int thread) {

@@ -1,4 +1,4 @@
-// How conv_weight's wgmma kernel places the feature in shared memory: where wgmma's 128-byte swizzle wants it.
+// How conv_weight's wgmma kernel places the feature in shared memory, in the order of wgmma's 128-byte swizzle.
 #pragma once
 
 #include <adjoint/core/cuda/ptx.cuh>
@@ -14,7 +14,7 @@ template <int kSize, int kVector, int kLog2Positions, int kColumns>
 struct FeatureLanes {
   static constexpr int kVectors = (1 << kLog2Positions) / kVector;  // at most kLoaders
   static constexpr int kStep = kLoaders / kVectors, kCount = kColumns / kStep;
-  static constexpr int kBatch = kCount < 8 ? kCount : 8;  // at a time; neighbouring batches are alike to the swizzle
+  static constexpr int kBatch = kCount < 8 ? kCount : 8;  // at a time; the swizzle treats neighbouring batches alike
   int position, first_column;
   std::uint32_t first;  // the first channel's place, bytes
 
@@ -24,18 +24,19 @@ struct FeatureLanes {
     first = static_cast<std::uint32_t>((byte / 128 * kColumns + first_column) * 128 +
                                        (byte % 128 ^ (first_column & 7) << 4));
   }
-  /// Of channel `i` of the batch whose first channel is at `batch`, a multiple of 128 bytes and the first place.
+  /// The place of channel `i` of the batch whose first channel is at `batch`, a multiple of 128 bytes plus the first
+  /// place.
   static __device__ __forceinline__ std::uint32_t place(std::uint32_t batch, int i) {
     return (batch ^ static_cast<std::uint32_t>((i * kStep & 7) << 4)) + static_cast<std::uint32_t>(i * kStep * 128);
   }
 };
 
-/// Where a loader reads the feature.
+/// The part of the feature that a loader reads.
 template <int kSize>
 struct FeatureSource {
-  const unsigned char* origin;  // of its place and first channel in the stage that begins everything
+  const unsigned char* origin;  // of its place and first channel in the very first stage
   const unsigned char* first;   // the same in this stage
-  std::int64_t sample, step;    // from an image, and from one of its channels, to the next, bytes
+  std::int64_t sample, step;    // bytes from an image, and from one of its channels, to the next
   int n, h, w;                  // of its place
   bool inside;
 
@@ -62,7 +63,7 @@ struct FeatureSource {
   }
 };
 
-/// A stage's features; channels from `columns` on, of the block's, are zeros, and none is where kWhole.
+/// Copies a stage's features; the block's channels from `columns` on are zeros (kWhole: there are none of these).
 template <int kSize, int kVector, bool kWhole, class Lanes>
 __device__ __forceinline__ void copy_features(const WgmmaBlock& block, const Lanes& lanes,
                                               const FeatureSource<kSize>& source, std::uint32_t stage, int columns,
@@ -110,7 +111,7 @@ __device__ __forceinline__ void round_words(Words<kVector>& heads, Words<kVector
   if constexpr (kSplit) tails = tail.vector;
 }
 
-/// A loader's own features of a stage, in place; tails go `tail` bytes further.
+/// Rounds or splits a loader's own features of a stage, in place; tails go `tail` bytes further.
 template <int kVector, bool kSplit, class Lanes>
 __device__ __forceinline__ void round_features(unsigned char* smem, const Lanes& lanes, std::uint32_t stage, int tail) {
   using Vector = Words<kVector>;

@@ -9,9 +9,9 @@
 
 namespace adjoint::cuda::weight {
 
-inline constexpr int kItemImage = 20;  // where an item's image is in its word
+inline constexpr int kItemImage = 20;  // first bit of an item's image in its word
 
-/// All threads together: the items of a stage, packed once.
+/// All threads together: pack the items of a stage, once.
 template <int kThreads>
 __device__ __forceinline__ void fill_items(const WeightPlan& p, int vector, uint2* items) {
   const auto count = static_cast<unsigned>((p.image_stage() << p.log2_tile_n) / vector);
@@ -22,7 +22,7 @@ __device__ __forceinline__ void fill_items(const WeightPlan& p, int vector, uint
   }
 }
 
-/// kVector halves, or zeros, each to its plane: the element at position i belongs to plane i % kStride.
+/// Puts each of kVector halves, or zeros, into its plane: the element at position i belongs to plane i % kStride.
 template <int kVector, int kStride>
 __device__ __forceinline__ void sort_halves(unsigned char* to, std::uint32_t plane, const unsigned char* from,
                                             bool valid) {
@@ -49,18 +49,19 @@ __device__ __forceinline__ void sort_halves(unsigned char* to, std::uint32_t pla
   }
 }
 
-/// A loader's copies of some of a stage's items, in every so-many-th channel.
+/// A loader's copies of some of a stage's items, each in every so-many-th channel.
 struct ImageCopies {
   std::int64_t step;  // bytes from one of the loader's channels to its next
   std::uint32_t to, to_step;
   int count;
 };
 
-/// kBytes of each channel, asynchronously; `to` is an address.
+/// Copies kBytes of each channel, asynchronously; `to` is an address.
 template <int kBytes>
 __device__ __forceinline__ void copy_channels(ImageCopies copies, const unsigned char* from, std::int64_t step,
                                               bool valid) {
-  // Addresses of their own, for an asynchronous copy reads its registers late and holds up whoever writes them next.
+  // Separate address registers, because an asynchronous copy reads its registers late and holds up whoever writes them
+  // next.
   constexpr int kInTurn = 4;
   if (copies.count >= 2 * kInTurn) {
     const unsigned char* froms[kInTurn];
@@ -90,7 +91,7 @@ __device__ __forceinline__ void copy_channels(ImageCopies copies, const unsigned
   }
 }
 
-/// kVector elements of a row, or halves of `kStride` planes in turn, which are sorted in registers.
+/// Copies kVector elements of a row, or halves of `kStride` planes in turn, which are sorted in registers.
 template <int kSize, int kVector, int kStride>
 __device__ __forceinline__ void copy_image(const WeightPlan& p, const WgmmaBlock& block, ImageCopies copies,
                                            const unsigned char* source, bool valid, const void* anywhere) {
@@ -117,7 +118,7 @@ __device__ __forceinline__ void copy_image(const WeightPlan& p, const WgmmaBlock
   }
 }
 
-/// What stages read of the image.
+/// The part of the image that stages read.
 template <int kSize>
 struct ImageWindow {
   const unsigned char* origin;  // the block's first channel, of the first image
@@ -152,7 +153,7 @@ struct ImageWindow {
     return static_cast<int>(item.y >> kItemImage) < images && h < static_cast<unsigned>(p.image_h) &&
            w < static_cast<unsigned>(p.image_w);
   }
-  /// Where channel c's item comes from, if it is inside.
+  /// The source of channel c's item, if it is inside.
   __device__ __forceinline__ const unsigned char* source(const WeightPlan& p, uint2 item, int c) const {
     std::uint64_t element = static_cast<std::uint64_t>(item.x >> 16) * static_cast<unsigned>(p.image_w);
     element += item.x & 0xffff;
@@ -161,7 +162,7 @@ struct ImageWindow {
     return first + element * kSize;
   }
 
-  /// Its bytes from the stage.
+  /// Its byte offset in the stage.
   static __device__ __forceinline__ std::uint32_t destination(uint2 item) {
     return kSize * (item.y & ((1U << kItemImage) - 1));
   }
@@ -211,7 +212,7 @@ __device__ __forceinline__ void load_wgmma_image(const WeightPlan& p, const Wgmm
       return;
     }
   }
-  // So many items at once, a power of two, that most loaders have one: the others take further channels.
+  // Handles so many items at once (a power of two) that most loaders have one; the other loaders take further channels.
 #pragma unroll 1
   for (int begin = 0, log2_width; begin < items; begin += 1 << log2_width) {
     log2_width = min(31 - __clz(items - begin), 7);

@@ -17,7 +17,7 @@ inline constexpr int kWgmmaThreads = 128 * (kMultipliers + 2);
 template <Arithmetic kArithmetic, int kMTiles, int kColumns>
 __global__ void __launch_bounds__(kWgmmaThreads, 1)
     wgmma_weight_kernel(const __grid_constant__ WeightPlan p, const WeightOperands operands) {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which is never launched
   using Tile = WgmmaTile<kArithmetic, kMTiles, kColumns>;
   __shared__ WgmmaBarriers barriers;
   const int thread = static_cast<int>(threadIdx.x), warpgroup = thread / 128;
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1)
   __syncthreads();
   ptx::wait_for_earlier_kernels();
 
-  // Sums and totals of 192 registers leave less to the loaders.
+  // Sums and totals of 192 registers leave fewer registers to the loaders.
   constexpr bool kLarge = kMTiles * Tile::kSums * (Tile::kSplit ? 2 : 1) > 128;
   if (warpgroup == kMultipliers) {
     ptx::lower_register_limit<kLarge ? 40 : 72>();

@@ -1,4 +1,4 @@
-// The compiled wgmma kernels, and what they are given.
+// The compiled wgmma kernels, and their arguments.
 #pragma once
 
 #include <adjoint/ops/conv/weight/cuda/copied/kernel.cuh>

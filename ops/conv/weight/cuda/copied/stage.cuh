@@ -1,9 +1,9 @@
-// How conv_weight's wgmma kernel fills shared memory: a warpgroup copies the image as raw rows, another the feature to
-// the places that wgmma's swizzle gives it. Stages are a ring with a full and an empty mbarrier each; a stage is full
-// once every thread of both has arrived.
+// How conv_weight's wgmma kernel fills shared memory: one warpgroup copies the image as raw rows, another the feature
+// in the order of wgmma's swizzle. Stages are a ring with a full and an empty mbarrier each; a stage is full once every
+// thread of both warpgroups has arrived.
 //
-// wgmma would truncate float32 to tf32: once a thread's own copies of features have landed, it rounds or splits them in
-// place. Later stages' copies are under way meanwhile.
+// wgmma would truncate float32 to tf32, so once a thread's own copies of features have landed, it rounds or splits them
+// in place, while later stages' copies are in flight.
 #pragma once
 
 #include <adjoint/core/cuda/ptx.cuh>
@@ -16,11 +16,11 @@
 
 namespace adjoint::cuda::weight {
 
-/// The image's part of all stages of a block.
+/// Fills the image's part of all stages of a block.
 template <int kSize>
 __device__ __forceinline__ void load_images(const WeightPlan& p, const WeightOperands& operands,
                                             const WgmmaBlock& block, const uint2* items, int thread) {
-  // Single halves come by way of registers; halves of a strided image too.
+  // Single halves pass through registers; so do halves of a strided image.
   const bool stores = kSize == 2 && (operands.image_vector == 1 || p.stride_w > 1);
   ImageWindow<kSize> window(p, block.work, operands.image, items);
   StageWalk walk(p, block);
@@ -42,8 +42,9 @@ __device__ __forceinline__ void load_images(const WeightPlan& p, const WeightOpe
   }
 }
 
-/// The feature's. A stage is finished, once its copies have landed, before a slot for the stage `lag` further is waited
-/// for: multipliers that wait for the one could not free the other. At most smem_stages - 1, then.
+/// Fills the feature's part. A stage is finished, once its copies have landed, before waiting for a slot for the stage
+/// `lag` further on: multipliers that wait for the former could not free the latter. So `lag` is at most smem_stages -
+/// 1.
 template <Arithmetic kArithmetic, int kColumns, int kVector, int kLog2Positions>
 __device__ __forceinline__ void load_features(const WeightPlan& p, const WeightOperands& operands,
                                               const WgmmaBlock& block, int thread) {
@@ -54,7 +55,7 @@ __device__ __forceinline__ void load_features(const WeightPlan& p, const WeightO
   const int columns = p.feature_channels - block.work.first_column, lag = p.smem_stages >= 5 ? 3 : 2;
   StageWalk walk(p, block);
   Ring ring, landed;
-  // After a wait for this thread's copies; wgmma reads through another proxy.
+  // Runs after a wait for this thread's copies; wgmma reads through another proxy.
   const auto finish = [&] {
     if constexpr (!Traits::kHalf) {
       round_features<kVector, Traits::kSplit>(block.smem, lanes, landed.slot * block.stage_bytes,
@@ -68,7 +69,7 @@ __device__ __forceinline__ void load_features(const WeightPlan& p, const WeightO
 #pragma unroll 1
   for (int s = 0; s < stages + lag; ++s) {
     if (s >= lag) {
-      // Stages behind the last are empty groups.
+      // Stages after the last are empty groups.
       if (lag == 3) {
         ptx::cp_async_wait<2>();
       } else {

@@ -2,7 +2,8 @@
 //
 // Both operands stay in shared memory as raw rows, copied asynchronously some stages ahead, and fragments are read by
 // LDS at any offset: a pitch of 4 modulo 32 banks keeps eight channels' rows apart. Tensor cores round sums towards
-// zero, so they are kept short: added to the workspace (float32: to ordinary registers) every so many positions.
+// zero, so sums are kept short: every so many positions they are added to the workspace (float32: to ordinary
+// registers).
 #pragma once
 
 #include <adjoint/ops/conv/weight/plan.h>
@@ -64,7 +65,7 @@ template <int kSize, int kVector>
 __device__ __forceinline__ void load_feature(const WeightPlan& p, const WeightWork& work, const WeightStage& at,
                                              const unsigned char* feature, unsigned char* smem, std::uint32_t smem_base,
                                              std::uint32_t stage, int thread) {
-  // A power of two of vectors a column, at most kThreads: a thread has one place, in every so-many-th column.
+  // There is a power of two of vectors a column, at most kThreads: a thread has one place, in every so-many-th column.
   constexpr int kLog2Vector = kVector == 8 ? 3 : kVector == 4 ? 2 : kVector == 2 ? 1 : 0;
   const int log2_vectors = p.log2_tile_h + p.log2_tile_w - kLog2Vector;
   const int position = (thread & ((1 << log2_vectors) - 1)) * kVector;
@@ -125,7 +126,7 @@ __device__ __forceinline__ void multiply(float (&d)[4], const std::uint32_t (&a)
   }
 }
 
-/// kMTiles x kNTiles instructions' tiles a warp, kWarpRows warps along rows.
+/// kMTiles x kNTiles instruction tiles a warp, kWarpRows warps along rows.
 template <Arithmetic kArithmetic, int kMTiles, int kNTiles, int kWarpRows>
 __global__ void __launch_bounds__(kThreads, 1)
     weight_kernel(const __grid_constant__ WeightPlan p, const WeightOperands operands) {
@@ -146,7 +147,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const auto image_bytes = static_cast<std::uint32_t>(mma_image_bytes(p, kSize));
   const auto stage_bytes = static_cast<std::uint32_t>(mma_stage_bytes(p, kSize));
 
-  // A row that is none reads the first one's values; its sums are not used.
+  // Rows past the end read row 0; their sums are discarded.
   int row_offset[kMTiles][2];
 #pragma unroll
   for (int i = 0; i < kMTiles; ++i) {
@@ -245,7 +246,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
         for (int j = 0; j < kNTiles; ++j) {
           if constexpr (kSplit) {
-            // Short sums, the small products first, and added by ordinary instructions: tensor cores round towards
+            // Short sums, the small products first, added by ordinary instructions, because tensor cores round towards
             // zero.
             float of_step[4] = {};
             multiply<kArithmetic>(of_step, a, b_tail[j]);

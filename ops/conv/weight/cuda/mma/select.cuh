@@ -1,4 +1,4 @@
-// From a plan's tile to a compiled kernel.
+// Selects the compiled kernel for a plan's tile.
 #pragma once
 
 #include <adjoint/ops/conv/weight/cuda/mma/kernel.cuh>

@@ -12,8 +12,8 @@
 
 namespace adjoint::testing {
 
-/// Launches the kernels. The copy of the input alone, which is made where the filter is packed already, must be the one
-/// that is made with a filter.
+/// Launches the kernels. The copy of the input alone, which is made if the filter is already packed, must equal the one
+/// made with a filter.
 template <class M>
 void run_blocked(const cuda::CorrelationPlan& plan, const cuda::CorrelationOperands& operands,
                  const cuda::ConvProblem& problem) {

@@ -157,7 +157,7 @@ TYPED_TEST(BlockedEmulation, WholeSectorsAreExact) {
     EXPECT_TRUE(this->ways.contains(way)) << way;
 }
 
-// Rows of any stride, with a bias, an activation and a copy of what is before it.
+// Rows of any stride, with a bias, an activation and a copy of its input.
 TYPED_TEST(BlockedEmulation, PixelsAreExact) {
   std::uint64_t seed = 0;
   for (const ConvCase& c : pixel_cases()) {

@@ -1,4 +1,4 @@
-// How far the mma.sync kernel of conv and conv_transpose loads ahead, replayed: what a step reads is what was loaded
+// How far the mma.sync kernel of conv and conv_transpose loads ahead, replayed: a step reads the data that were loaded
 // for it.
 #include <adjoint/ops/conv/correlation/cuda/mma/prefetch.h>
 #include <adjoint/tests/support/conv_cases.h>

@@ -13,7 +13,7 @@
 namespace adjoint::testing {
 namespace {
 
-/// What of the kernel the cases have reached.
+/// The parts of the kernel that the cases have reached.
 using Reached = std::set<std::string>;
 
 template <class M>
@@ -58,7 +58,7 @@ TYPED_TEST(Col2imEmulation, RandomGeometriesAreExact) {
   }
 }
 
-/// The kernel has code of its own for many of them.
+/// The kernel has special code for many of them.
 TYPED_TEST(Col2imEmulation, AnyNumberOfPhasesAndTapsIsExact) {
   for (std::int64_t stride = 1; stride <= 5; ++stride) {
     for (std::int64_t taps = 1; taps <= 7; ++taps) {

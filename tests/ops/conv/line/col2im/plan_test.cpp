@@ -138,7 +138,7 @@ TEST(Col2imPlan, ReadsMeetInNoBank) {
     }
     EXPECT_EQ(banks.size(), 16U);
   }
-  // Every channel is a unit of the filter, and has a place of its own in a stage.
+  // Every channel is a unit of the filter, and has its own place in a stage.
   std::set<int> channels, places;
   for (int four = 0; four < p.padded_channels() / 4; ++four) {
     for (int unit = 0; unit < 4; ++unit) channels.insert(cuda::col2im_filter_channel(four, unit));

@@ -19,7 +19,7 @@ namespace {
 template <class T>
 constexpr cuda::Arithmetic kArithmeticOf = sizeof(T) == 2 ? cuda::Arithmetic::kBFloat16 : cuda::Arithmetic::kTF32;
 
-/// What of the kernel the cases have reached.
+/// The parts of the kernel that the cases have reached.
 using Reached = std::set<std::string>;
 
 template <class T>

@@ -13,7 +13,7 @@
 namespace adjoint::testing {
 namespace {
 
-/// What of the kernel the cases have reached.
+/// The parts of the kernel that the cases have reached.
 using Reached = std::set<std::string>;
 
 template <class M>

@@ -165,7 +165,7 @@ TEST(BlockedWeightPlan, LongSumsAreCut) {
   }
 }
 
-// Units of all tiles are each tap of each channel once, and boxes hold what they read.
+// The units of all tiles cover each tap of each channel once, and boxes hold the data that units read.
 TEST(BlockedWeightPlan, UnitsAreEachTapOnce) {
   for (const ConvCase& c : cases()) {
     SCOPED_TRACE(c);

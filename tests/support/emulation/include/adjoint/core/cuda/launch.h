@@ -26,7 +26,7 @@ void allow_smem(void (*)(Params...), std::size_t /*smem_bytes*/) {}
 /// Of the order of execution of launches to come.
 inline std::uint64_t emulated_seed = 0;
 
-/// Runs kernel(args...) in clusters; nothing where the grid is empty.
+/// Runs kernel(args...) in clusters; does nothing if the grid is empty.
 template <class... Params, class... Args>
 void emulate(void (*kernel)(Params...), const LaunchGeometry& geometry, unsigned cluster, Args&&... args) {
   static_assert(sizeof...(Params) == sizeof...(Args), "one argument for each parameter of the kernel");

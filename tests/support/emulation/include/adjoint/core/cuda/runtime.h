@@ -1,4 +1,4 @@
-// What launches use of CUDA's runtime on the emulator, in place of core/cuda/runtime.h.
+// The part of CUDA's runtime that launches use, on the emulator, in place of core/cuda/runtime.h.
 #pragma once
 
 #include <cstddef>
