@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes the documents' tables and chart from what bench/compare_pytorch.py wrote.
+"""Makes the documents' tables and chart from the results of bench/compare_pytorch.py.
 
     bench/report.py [bench/results/pytorch_cuda.json] [--others bench/results/pytorch_cuda_others.json]
 
-Replaces what stands between the lines "<!-- bench: begin -->" and "<!-- bench: end -->": in README.md a sentence and
-the chart, in docs/performance.md the table; and draws docs/images/pytorch_cuda.svg. Of what --others wrote, it replaces
-what stands in docs/performance.md between "<!-- others: begin -->" and "<!-- others: end -->", and makes a table of its
-own, bench/results/other_layers.md. Needs nothing but Python.
+Replaces the text between the lines "<!-- bench: begin -->" and "<!-- bench: end -->" in README.md (a sentence and the
+chart) and in docs/performance.md (the table), and draws docs/images/pytorch_cuda.svg. From the --others results it
+replaces the text between "<!-- others: begin -->" and "<!-- others: end -->" in docs/performance.md, and writes the
+table bench/results/other_layers.md. Needs only Python.
 """
 
 import argparse
@@ -65,13 +65,13 @@ def cudnn_version(number):
 
 
 def quicker_ways(record, precision, part):
-    """PyTorch's quickest way in each layer for which that takes less time than ours."""
+    """PyTorch's fastest way, for each layer in which it is faster than Adjoint."""
     speedups = [r["parts"][part]["speedup"] for r in record["results"] if r["precision"] == precision]
     return [min(s, key=s.get) for s in speedups if min(s.values()) < 1]
 
 
 def ways_of(record):
-    """PyTorch's ways that were run, in words."""
+    """The names of PyTorch's ways that were run."""
     run = {way for r in record["results"] for way in r["parts"][PARTS[0]]["speedup"]}
     words = {"pytorch": "contiguous tensors", "channels_last": "channels_last", "flipped conv": "conv with a flipped filter",
              "compile": "torch.compile"}
@@ -94,17 +94,17 @@ def beside_best(record):
     sentences = []
     if ratios:
         sentences.append(
-            f"Beside the quickest of PyTorch's ways for each layer ({', '.join(ways_of(record))}), forward and with the "
-            f"gradients: {', '.join(ratios)}.")
+            f"Against the fastest of PyTorch's ways for each layer ({', '.join(ways_of(record))}), the speedup forward and "
+            f"with the gradients is {', '.join(ratios)}.")
     if quicker:
-        sentences.append(f"Of the layers it takes less time than ours {', '.join(quicker)} ({', '.join(sorted(ways))}).")
+        sentences.append(f"That way is faster than Adjoint {', '.join(quicker)} layers ({', '.join(sorted(ways))}).")
     if plain:
-        sentences.append(f"In {' and '.join(plain)} the run's time did not allow all of these ways for every layer.")
+        sentences.append(f"In {' and '.join(plain)} the run had no time to measure all of these ways for every layer.")
     return " ".join(sentences)
 
 
 def run_text(record):
-    """What was run on our side and PyTorch's, and when."""
+    """The versions that ran on both sides, and the date."""
     return (f"PyTorch {record['pytorch']} with cuDNN {cudnn_version(record['cudnn'])} and `cudnn.benchmark`, contiguous tensors "
             f"(driver {record['driver']}, {record['date'][:10]}, at {record['commit']})")
 
@@ -120,34 +120,35 @@ def list_of(words):
 def readme_text(record):
     """The README's sentence and its chart."""
     both = [(TITLES[precision], parts[PARTS[1]]) for precision, parts in record["summary"].items()]
-    sentence = (f"On one {record['device']}, over ten layers of real networks and in geometric mean, transposed "
-                "convolution with its gradients is faster than PyTorch's plain call with cuDNN: "
+    sentence = (f"On one {record['device']}, transposed convolution with its gradients is faster than PyTorch's plain call "
+                "with cuDNN, in geometric mean over ten layers of real networks: "
                 + list_of([f"{times(means['speedup'])} in {title}" for title, means in both]))
     if all(means["speedup_over_best"] is not None for _, means in both):
-        sentence += (", and than the quickest of PyTorch's ways for each layer: "
+        sentence += (", and than the fastest of PyTorch's ways for each layer: "
                      + list_of([times(means["speedup_over_best"]) for _, means in both]))
     return "\n\n".join([paragraph(f"{sentence} ({record['date'][:10]}, at {record['commit']})."),
                         "![Speed beside PyTorch](docs/images/pytorch_cuda.svg)"])
 
 
 def text(record):
-    """docs/performance.md's table, and what it says."""
+    """docs/performance.md's table, and the sentences below it."""
     paragraphs = [
-        f"Cells are milliseconds on one {record['device']}, and PyTorch's time over ours: {run_text(record)}. The floor is "
-        "the time that the bytes or the products need at rates measured in the same run; the means' second number is the "
-        "share of it that is reached. `bench/compare_pytorch.py` measures, `bench/report.py` makes this table.",
+        f"Cells give milliseconds on one {record['device']} and PyTorch's time divided by Adjoint's: {run_text(record)}. The "
+        "floor is the time that moving the bytes or computing the products takes at rates measured in the same run; the "
+        "means' second number is the floor divided by Adjoint's time. `bench/compare_pytorch.py` measures, and "
+        "`bench/report.py` writes this table.",
         beside_best(record),
     ]
     over = record.get("float32_over_pytorch_tf32")
     if over:
         paragraphs.append(
-            f"float32 here keeps float32's accuracy; beside PyTorch's TF32 it is {over[PARTS[0]]:.2f} times as fast "
-            f"forward and {over[PARTS[1]]:.2f} times with the gradients.")
+            f"Adjoint's float32 keeps full accuracy. Forward it is {over[PARTS[0]]:.2f} times as fast as PyTorch's TF32, and "
+            f"{over[PARTS[1]]:.2f} times with the gradients.")
     return "\n\n".join([table(record), *map(paragraph, paragraphs)])
 
 
 def slower(record, precision):
-    """Of each layer that takes longer than PyTorch's forward and backward, how many times as long."""
+    """Adjoint's time over PyTorch's, forward and backward, of each layer in which Adjoint is slower."""
     speedups = [r["parts"][PARTS[1]]["speedup"]["pytorch"] for r in record["results"] if r["precision"] == precision]
     return [1 / s for s in speedups if s < 1]
 
@@ -157,25 +158,24 @@ def others_text(record):
     sentences = []
     for precision, means in record["summary"].items():
         longer = slower(record, precision)
-        sentence = f"{TITLES[precision]} {list_of([times(means[part]['speedup']) for part in ALL_PARTS])}; "
+        sentence = f"{TITLES[precision]} {list_of([times(means[part]['speedup']) for part in ALL_PARTS])}"
         if longer:
-            sentence += f"all together take longer in {len(longer)}, up to {max(longer):.2f} times as long"
-        else:
-            sentence += "none takes longer"
+            layers = "1 layer is" if len(longer) == 1 else f"{len(longer)} layers are"
+            sentence += f" ({layers} slower in total, {max(longer):.2f} times at most)"
         sentences.append(sentence)
     return paragraph(
-        f"Of {len(by_case(record))} other layers, of KernelBench, of published networks and of odd shapes, beside PyTorch's "
-        "plain call: forward, input gradient, weight gradient, and all together, in geometric mean: "
-        f"{'. '.join(sentences)} ([each layer](../bench/results/other_layers.md), one {record['device']}, "
-        f"{record['date'][:10]}, at {record['commit']}).")
+        f"{len(by_case(record))} other layers come from KernelBench, published networks and odd shapes. The geometric means of "
+        "the speedup over PyTorch's plain call, for the forward pass, the input gradient, the weight gradient and all three "
+        f"together, are {'; '.join(sentences)}. [Each layer](../bench/results/other_layers.md) is listed (one "
+        f"{record['device']}, {record['date'][:10]}, at {record['commit']}).")
 
 
 def others_table(record):
     """A document: every layer's times and ratios."""
     lines = ["# Other layers beside PyTorch", "",
              paragraph("`bench/compare_pytorch.py --others --quick` measured these layers, and `bench/report.py` made the "
-                       "tables. Cells are milliseconds, medians of 5, and PyTorch's time over ours. What ran beside ours, on "
-                       f"one {record['device']}, is {run_text(record)}.")]
+                       "tables. Cells give milliseconds, medians of 5, and PyTorch's time divided by Adjoint's. They ran "
+                       f"on one {record['device']} beside {run_text(record)}.")]
     for precision, means in record["summary"].items():
         lines += ["", f"## {TITLES[precision]}", ""]
         lines += ["| layer | " + " | ".join(ALL_PARTS) + " |", "|---|" + "---:|" * len(ALL_PARTS)]
@@ -189,7 +189,7 @@ def others_table(record):
 
 
 def replace(path, name, text):
-    """In the file, what stands between the lines that begin and end what `name` is of, by `text`."""
+    """Replaces the lines between the begin and end markers of `name` by `text`."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     before, found, rest = path.read_text().partition(begin + "\n")
     _, closed, after = rest.partition(end)
@@ -199,7 +199,7 @@ def replace(path, name, text):
 
 
 class Svg:
-    """A drawing on a white ground, so that it reads on any page."""
+    """A drawing on a white background, so that it is readable on any page."""
 
     def __init__(self, width, height):
         self.size = (width, height)

@@ -1,6 +1,6 @@
 # adjoint_component(<name> <source>...): the library Adjoint::<name> beside Adjoint::adjoint, for what links more than
-# that does; find_package(Adjoint COMPONENTS <name>) finds it. Called from the component's folder, which a module passes
-# over for its CMakeLists.txt; the component's headers are those of the folder.
+# that does. find_package(Adjoint COMPONENTS <name>) and pkg-config adjoint-<name> find it. Called from the component's
+# folder, which a module passes over for its CMakeLists.txt; the component's headers are those of the folder.
 function(adjoint_component name)
   set(target adjoint_${name})
   add_library(${target} ${ARGN})
@@ -15,4 +15,14 @@ function(adjoint_component name)
   file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   file(GLOB headers CONFIGURE_DEPENDS *.h)
   install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/adjoint/${folder})
+
+  if(BUILD_SHARED_LIBS)  # a static library's dependencies are CMake's to tell
+    set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    string(REGEX REPLACE "[^/]+" ".." prefix_from_pkgconfig ${pkgconfig_dir})
+    set(description "${PROJECT_DESCRIPTION}")
+    set(file ${PROJECT_BINARY_DIR}/adjoint-${name}.pc)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/adjoint-component.pc.in ${file}.in @ONLY)
+    file(GENERATE OUTPUT ${file} INPUT ${file}.in)
+    install(FILES ${file} DESTINATION ${pkgconfig_dir})
+  endif()
 endfunction()

@@ -12,11 +12,11 @@
 namespace adjoint {
 namespace {
 
-constinit thread_local detail::AutocastRegion* current = nullptr;
+constinit thread_local detail::AutocastRegion* current_region = nullptr;
 
-// Leaves, cast. A cast is used again on the tape that it was recorded on, or outside every tape if it was made there,
-// until the leaf's elements change. Handles to the leaf and its storage are weak: their addresses are not used again
-// while these are held, and nothing lives longer for being cast.
+// Cast leaves. A cast is reused on the tape that recorded it (or outside every tape if it was made there) until the
+// leaf's elements change. Handles to the leaf and its storage are weak: while they are held their addresses are not
+// reused, and the cast does not prolong any lifetime.
 class Cache {
  public:
   Tensor cast(const Tensor& leaf, DType dtype) {
@@ -46,7 +46,7 @@ class Cache {
     std::weak_ptr<const TensorImpl> leaf;
     std::weak_ptr<const Storage> storage;
     std::uint32_t version;
-    std::uint64_t tape;  // its serial number; 0: none
+    std::uint64_t tape;  // the tape's serial number; 0: no tape
     Tensor result;
   };
   static constexpr std::size_t kFew = 64;
@@ -56,7 +56,7 @@ class Cache {
 };
 
 bool is_low(DType dtype) { return dtype == kFloat16 || dtype == kBFloat16; }
-// What mixed precision casts.
+// Returns true for tensors that mixed precision casts.
 bool is_eligible(const Tensor& x) { return x.defined() && (x.dtype() == kFloat32 || is_low(x.dtype())); }
 
 }  // namespace
@@ -66,10 +66,10 @@ namespace detail {
 struct AutocastRegion {
   DType dtype;
   bool cache_enabled;
-  std::shared_ptr<Cache> cache;  // the outermost region's
+  std::shared_ptr<Cache> cache;  // of the outermost region
 
-  // A parameter, not a view of one: what shares its storage may be written to through another handle's layout, and
-  // checkpoint() makes such leaves of activations, which nobody meets again.
+  // Only a parameter, not a view of one: tensors that share its storage may be written to through another handle's
+  // layout, and checkpoint() makes such leaves of activations, which are never used again.
   bool keeps(const Tensor& x, DType to) const {
     const TensorImpl& impl = *x.impl();
     return cache_enabled && is_low(to) && impl.dtype == kFloat32 && impl.requires_grad && !impl.recorded() &&
@@ -77,7 +77,7 @@ struct AutocastRegion {
   }
   Tensor cast(const Tensor& x, DType to) const { return keeps(x, to) ? cache->cast(x, to) : x.to(to); }
 
-  // What operands under `policy` are computed in; nothing where they stay as they are.
+  // The dtype in which operands under `policy` are computed; empty if they stay unchanged.
   std::optional<DType> target(MixedPrecision policy, std::span<const Tensor> operands) const {
     switch (policy) {
       case MixedPrecision::kLow: return dtype;
@@ -95,20 +95,20 @@ struct AutocastRegion {
   }
 };
 
-AutocastRegion* autocast_region() { return current; }
+AutocastRegion* autocast_region() { return current_region; }
 
 AutocastSettings autocast_settings() {
-  if (current == nullptr) return {};
-  return {current->dtype, {.enabled = true, .cache_enabled = current->cache_enabled}};
+  if (current_region == nullptr) return {};
+  return {current_region->dtype, {.enabled = true, .cache_enabled = current_region->cache_enabled}};
 }
 
 AutocastCall::AutocastCall(MixedPrecision policy, std::span<const Tensor> operands)
-    : region_(current), operands_(operands) {
+    : region_(current_region), operands_(operands) {
   if (region_ != nullptr) cast(policy);
 }
 
 AutocastCall::AutocastCall(MixedPrecision policy, std::initializer_list<std::reference_wrapper<const Tensor>> operands)
-    : region_(current) {
+    : region_(current_region) {
   if (region_ == nullptr) return;
   own_.assign(operands.begin(), operands.end());
   operands_ = own_;
@@ -132,24 +132,26 @@ const Tensor& AutocastCall::operator[](std::size_t i) const { return operands_[i
 
 }  // namespace detail
 
-AutocastGuard::AutocastGuard(DType dtype, const AutocastOptions& options) : outer_(current) {
+AutocastGuard::AutocastGuard(DType dtype, const AutocastOptions& options) : outer_(current_region) {
   ADJOINT_CHECK(is_low(dtype), "AutocastGuard: dtype must be float16 or bfloat16; got {}", dtype);
   if (options.enabled) {
     auto cache = outer_ == nullptr ? std::make_shared<Cache>() : outer_->cache;
     region_.reset(new detail::AutocastRegion{dtype, options.cache_enabled, std::move(cache)});
   }
-  current = region_.get();
+  current_region = region_.get();
 }
 
-AutocastGuard::~AutocastGuard() { current = outer_; }
+AutocastGuard::~AutocastGuard() { current_region = outer_; }
 
-PauseAutocast::PauseAutocast() : outer_(std::exchange(current, nullptr)) {}
-PauseAutocast::~PauseAutocast() { current = outer_; }
+PauseAutocast::PauseAutocast() : outer_(std::exchange(current_region, nullptr)) {}
+PauseAutocast::~PauseAutocast() { current_region = outer_; }
 
-std::optional<DType> autocast_dtype() { return current == nullptr ? std::nullopt : std::optional(current->dtype); }
+std::optional<DType> autocast_dtype() {
+  return current_region == nullptr ? std::nullopt : std::optional(current_region->dtype);
+}
 
 void clear_autocast_cache() {
-  if (current != nullptr) current->cache->clear();
+  if (current_region != nullptr) current_region->cache->clear();
 }
 
 }  // namespace adjoint

@@ -1,9 +1,9 @@
-// The one way to raise an error. Internal: it needs fmt, so no public header includes it.
+// The only way to raise an error. Internal: it needs fmt, so no public header includes it.
 //
 //   ADJOINT_CHECK(groups > 0, "{}: groups must be positive; got {}", op, groups);   // a user's mistake: throws Error
 //   ADJOINT_ASSERT(rank == 2, "...");                                               // a broken invariant: aborts
 //
-// A message begins with the name of what was called: an operator that is made of others says so with an OpScope.
+// A message begins with the name of the called function: an operator composed of others sets it with an OpScope.
 #pragma once
 
 #include <adjoint/core/device.h>
@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace adjoint {
@@ -30,7 +31,7 @@ template <class... Args>
 
 /// Throws Error, naming `op`, unless `value` is one of the enumerators 0 to `last`.
 template <class Enum>
-void check_enumerator(const char* op, const char* type, Enum value, Enum last) {
+void check_enumerator(const char* op, const char* type, std::type_identity_t<Enum> value, Enum last) {
   if (static_cast<unsigned>(value) > static_cast<unsigned>(last)) [[unlikely]] {
     fail("{}: a value of {} must be one of its enumerators, 0 to {}; got {}", op, type, static_cast<int>(last),
          static_cast<int>(value));

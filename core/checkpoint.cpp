@@ -1,10 +1,11 @@
-// checkpoint(): trade computing a piece of a program twice for not keeping its intermediate results.
+// checkpoint(): computes a piece of a program twice to avoid keeping its intermediate results.
 #include <adjoint/core/autocast.h>
 #include <adjoint/core/check.h>
 #include <adjoint/core/gradient_places.h>
 #include <adjoint/core/node.h>
 #include <adjoint/core/op.h>
 #include <adjoint/core/random.h>
+#include <adjoint/core/state_log.h>
 
 #include <algorithm>
 
@@ -19,10 +20,10 @@ constinit const OpDef<NoAttr> alias_op{
     .view = [](const Tensor& in, const NoAttr&) { return in.view_as(in.shape(), in.strides(), in.storage_offset()); },
     .vjp = {{{kSaveNone, [](const Ctx<NoAttr>& c) { return c.grad; }}}}};
 
-// A function may give back an input or a leaf as it is, which no operation of its own has put on the tape.
+// A function may return an input or a leaf itself, which none of its own operations has put on the tape.
 Tensor recorded(const Tensor& result) { return apply(alias_op, {result}); }
 
-// f(inputs), which must leave its inputs and the thread's tapes as they are.
+// f(inputs), which must leave its inputs and the thread's tapes unchanged.
 Tensor run(const Function& f, const std::vector<Tensor>& inputs) {
   const Tape* const tape = Tape::current();
   const detail::Versions versions(inputs);
@@ -52,27 +53,41 @@ std::vector<Tensor> as_leaves(std::span<const Tensor> inputs) {
 // Operands: the function's inputs, then the leaves that it captured.
 class CheckpointNode final : public detail::Node {
  public:
-  CheckpointNode(Function f, std::size_t inputs, const Generator& random)
-      : f_(std::move(f)), inputs_(inputs), random_(random), autocast_(detail::autocast_settings()) {}
+  CheckpointNode(Function f, std::size_t inputs, const Generator& random, detail::States states)
+      : f_(std::move(f)),
+        inputs_(inputs),
+        random_(random),
+        states_(std::move(states)),
+        autocast_(detail::autocast_settings()) {}
   const char* name() const override { return "checkpoint"; }
 
   void backward(Operands grads, const std::vector<bool>& needed, std::vector<Tensor>& operand_grads) override {
-    const detail::GradientPlaces none;                // f makes more than gradients
-    const GeneratorGuard replay(random_);             // the same random numbers as the first run drew
-    const MemoryScope scope(MemoryCategory::kOther);  // what f computes again is no gradient
+    const detail::GradientPlaces none;                // f makes other tensors than gradients
+    const GeneratorGuard replay(random_);             // the first run's random numbers
+    const MemoryScope scope(MemoryCategory::kOther);  // recomputed tensors are not gradients
     const AutocastGuard autocast(autocast_.dtype, autocast_.options);
-    if (Tape* const sweeping = Tape::current()) {
-      // Recomputed on the sweeping tape itself, so that the gradient is differentiable in its turn.
-      std::vector<Tensor> operands;
-      for (std::size_t i = 0; i < inputs_; ++i) operands.push_back(recorded(saved[i]));
-      differentiate(*sweeping, operands, grads[0], needed, operand_grads, true);
-    } else {
-      Tape tape;
-      differentiate(tape, as_leaves({saved, inputs_}), grads[0], needed, operand_grads, false);
-    }
+    // Until the end of the sweep through f, because that reads the tensors that f saves.
+    detail::from_states(states_, [&] { recompute(grads[0], needed, operand_grads); });
+  }
+  // A layer may write to its own parameter at each run, as Embedding does to rows that are too long.
+  bool restores(const Tensor& tensor) const override {
+    const auto holds = [&](const detail::State& state) { return state.storage == tensor.impl()->storage; };
+    return std::any_of(states_.begin(), states_.end(), holds);
   }
 
  private:
+  void recompute(const Tensor& grad, const std::vector<bool>& needed, std::vector<Tensor>& operand_grads) {
+    if (Tape* const sweeping = Tape::current()) {
+      // Recomputed on the sweeping tape itself, so that the gradient is differentiable again.
+      std::vector<Tensor> operands;
+      for (std::size_t i = 0; i < inputs_; ++i) operands.push_back(recorded(saved[i]));
+      differentiate(*sweeping, operands, grad, needed, operand_grads, true);
+    } else {
+      Tape tape;
+      differentiate(tape, as_leaves({saved, inputs_}), grad, needed, operand_grads, false);
+    }
+  }
+
   void differentiate(Tape& tape, std::vector<Tensor> operands, const Tensor& grad, const std::vector<bool>& needed,
                      std::vector<Tensor>& grads, bool record) {
     operands.insert(operands.end(), saved + inputs_, saved + size);  // before f, which may sweep here too
@@ -80,7 +95,7 @@ class CheckpointNode final : public detail::Node {
     std::vector<std::int64_t> targets;
     std::vector<std::size_t> owners;
     for (std::size_t i = 0; i < size; ++i) {
-      // Every input is a target, needed or not: sweeps stop there.
+      // Every input is a target, needed or not, because sweeps stop there.
       const std::int64_t id = tape.impl().find(operands[i]);
       if (id < 0) continue;
       targets.push_back(id);
@@ -98,16 +113,18 @@ class CheckpointNode final : public detail::Node {
   Function f_;
   std::size_t inputs_;
   Generator random_;
-  detail::AutocastSettings autocast_;  // the first run's
+  detail::States states_;              // of tensors that f writes to, as the first run found them
+  detail::AutocastSettings autocast_;  // of the first run
 };
 
-Tensor record(Tape& tape, const Function& f, const std::vector<Tensor>& inputs, const Generator& random) {
+Tensor record(Tape& tape, const Function& f, const std::vector<Tensor>& inputs, const Generator& random,
+              detail::StateLog& log) {
   detail::Recording inputs_only(tape, "checkpoint", inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) inputs_only.use(i, inputs[i]);
   Tensor out;
   std::vector<Tensor> operands = inputs;
   {
-    // A tape of its own finds the leaves that f captures; what it saves is gone when it ends.
+    // A separate tape finds the leaves that f captures; its saved tensors are freed when it ends.
     const PauseTape pause;
     Tape probe;
     const std::vector<Tensor> leaves = as_leaves(inputs);
@@ -121,8 +138,8 @@ Tensor record(Tape& tape, const Function& f, const std::vector<Tensor>& inputs, 
   detail::Recording recording(tape, "checkpoint", operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) recording.use(i, operands[i]);
   if (!recording.needed()) return out;
-  recording.commit(tape.impl().make_node<CheckpointNode>(f, inputs.size(), random), operands, Operands(&out, 1), 1,
-                   detail::kSaveEveryOperand);
+  recording.commit(tape.impl().make_node<CheckpointNode>(f, inputs.size(), random, log.states()), operands,
+                   Operands(&out, 1), 1, detail::kSaveEveryOperand);
   return out;
 }
 
@@ -134,10 +151,12 @@ Tensor checkpoint(const Function& f, const std::vector<Tensor>& inputs) {
   Tape* const tape = Tape::current();
   if (tape == nullptr) return f(inputs);
   const Generator random = default_generator();
+  detail::StateLog log;
   try {
-    return record(*tape, f, inputs, random);
+    return record(*tape, f, inputs, random, log);
   } catch (...) {
     default_generator() = random;
+    log.undo();
     throw;
   }
 }

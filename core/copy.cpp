@@ -1,11 +1,12 @@
 #include <adjoint/core/copy.h>
 
 #include <adjoint/core/check.h>
-#include <adjoint/core/convert.h>
+#include <adjoint/core/convert_spans.h>
 #include <adjoint/core/step_capture.h>
 #include <adjoint/core/strided.h>
 #include <adjoint/core/tensor_impl.h>
 
+#include <algorithm>
 #include <cstring>
 
 #if defined(ADJOINT_WITH_CUDA)
@@ -15,21 +16,37 @@
 namespace adjoint {
 namespace {
 
-template <class From, class To>
-void copy_rows(const StridedPlan<2>& plan, const From* src, To* dst) {
+// Rows whose elements keep their bits.
+template <class Word>
+void copy_rows(const StridedPlan<2>& plan, const Word* src, Word* dst) {
   for_each_row(plan, [&](const std::array<std::int64_t, 2>& offsets, std::int64_t length) {
-    To* to = dst + offsets[0];
-    const From* from = src + offsets[1];
+    Word* const to = dst + offsets[0];
+    const Word* const from = src + offsets[1];
     const std::int64_t to_step = plan.strides[0][0], from_step = plan.strides[1][0];
     if (to_step == 1 && from_step == 1) {
-      if constexpr (std::is_same_v<From, To>) {
-        std::memcpy(static_cast<void*>(to), from, static_cast<std::size_t>(length) * sizeof(To));
-      } else {
-        for (std::int64_t i = 0; i < length; ++i) to[i] = convert<To>(from[i]);
-      }
-      return;
+      std::memcpy(to, from, static_cast<std::size_t>(length) * sizeof(Word));
+    } else {
+      for (std::int64_t i = 0; i < length; ++i) to[i * to_step] = from[i * from_step];
     }
-    for (std::int64_t i = 0; i < length; ++i) to[i * to_step] = convert<To>(from[i * from_step]);
+  });
+}
+
+// Rows that change their dtype. Rows that are not contiguous go through buffers, a block at a time.
+template <class From, class To>
+void convert_rows(const StridedPlan<2>& plan, const SpanConverter& convert, const From* src, To* dst) {
+  for_each_row(plan, [&](const std::array<std::int64_t, 2>& offsets, std::int64_t length) {
+    To* const to = dst + offsets[0];
+    const From* const from = src + offsets[1];
+    const std::int64_t to_step = plan.strides[0][0], from_step = plan.strides[1][0];
+    if (to_step == 1 && from_step == 1) return convert(from, to, length);
+    From gathered[kConvertBlock];
+    To converted[kConvertBlock];
+    for (std::int64_t begin = 0; begin < length; begin += kConvertBlock) {
+      const std::int64_t count = std::min(kConvertBlock, length - begin);
+      for (std::int64_t i = 0; i < count; ++i) gathered[i] = from[(begin + i) * from_step];
+      convert(gathered, converted, count);
+      for (std::int64_t i = 0; i < count; ++i) to[(begin + i) * to_step] = converted[i];
+    }
   });
 }
 
@@ -37,12 +54,19 @@ void copy_cpu(const Tensor& src, Tensor& dst) {
   const StridedPlan<2> plan = make_strided_plan<2>(dst.shape(), {dst.strides(), src.strides()});
   const void* from = src.raw_data();
   void* to = dst.raw_mutable_data();
-  visit(dst.dtype(), [&]<class To>() {
-    visit(src.dtype(), [&]<class From>() { copy_rows(plan, static_cast<const From*>(from), static_cast<To*>(to)); });
+  if (src.dtype() == dst.dtype()) {
+    return visit_bits(dst.dtype(),
+                      [&]<class Word>() { copy_rows(plan, static_cast<const Word*>(from), static_cast<Word*>(to)); });
+  }
+  const SpanConverter convert(src.dtype(), dst.dtype());
+  visit_bits(dst.dtype(), [&]<class To>() {
+    visit_bits(src.dtype(), [&]<class From>() {
+      convert_rows(plan, convert, static_cast<const From*>(from), static_cast<To*>(to));
+    });
   });
 }
 
-// Between devices bytes travel; strides and dtypes are settled on the side where the data already is, or will be.
+// Only bytes move between devices; strides and dtypes are converted on the side that has, or will have, the data.
 void copy_between_devices(const Tensor& src, Tensor& dst) {
 #if defined(ADJOINT_WITH_CUDA)
   detail::StepCapture::refuse_copy(src, dst);

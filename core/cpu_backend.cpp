@@ -11,16 +11,16 @@ constexpr CpuBackend kDefault = CpuBackend::kVector;
 constexpr CpuBackend kDefault = CpuBackend::kEigen;
 #endif
 
-thread_local CpuBackend current = kDefault;
+thread_local CpuBackend current_backend = kDefault;
 
 }  // namespace
 
-CpuBackend cpu_backend() { return current; }
+CpuBackend cpu_backend() { return current_backend; }
 
-CpuBackendGuard::CpuBackendGuard(CpuBackend backend) : before_(current) {
+CpuBackendGuard::CpuBackendGuard(CpuBackend backend) : before_(current_backend) {
   check_enumerator("CpuBackendGuard", "CpuBackend", backend, CpuBackend::kEigen);
-  current = backend;
+  current_backend = backend;
 }
-CpuBackendGuard::~CpuBackendGuard() { current = before_; }
+CpuBackendGuard::~CpuBackendGuard() { current_backend = before_; }
 
 }  // namespace adjoint

@@ -9,9 +9,9 @@
 namespace adjoint {
 namespace {
 
-constexpr const char* kNames[] = {"baseline", "avx2", "avx512"};
+constexpr const char* kIsaNames[] = {"baseline", "avx2", "avx512"};
 
-const char* name(CpuIsa isa) { return kNames[static_cast<int>(isa)]; }
+const char* name(CpuIsa isa) { return kIsaNames[static_cast<int>(isa)]; }
 
 CpuIsa checked(const char* source, CpuIsa isa) {
   ADJOINT_CHECK(isa <= best_cpu_isa(), "{}: this CPU must have the instruction set; got {}, it has {} at best", source,
@@ -28,7 +28,7 @@ CpuIsa initial_isa() {
   fail("ADJOINT_CPU_ISA: must be baseline, avx2 or avx512; got '{}'", wanted);
 }
 
-std::atomic<CpuIsa>& current() {
+std::atomic<CpuIsa>& current_isa() {
   static std::atomic<CpuIsa> isa{initial_isa()};
   return isa;
 }
@@ -46,9 +46,9 @@ CpuIsa best_cpu_isa() {
 #endif
 }
 
-CpuIsa cpu_isa() { return current().load(std::memory_order_relaxed); }
+CpuIsa cpu_isa() { return current_isa().load(std::memory_order_relaxed); }
 
-CpuIsaGuard::CpuIsaGuard(CpuIsa isa) : before_(cpu_isa()) { current() = checked("CpuIsaGuard", isa); }
-CpuIsaGuard::~CpuIsaGuard() { current() = before_; }
+CpuIsaGuard::CpuIsaGuard(CpuIsa isa) : before_(cpu_isa()) { current_isa() = checked("CpuIsaGuard", isa); }
+CpuIsaGuard::~CpuIsaGuard() { current_isa() = before_; }
 
 }  // namespace adjoint

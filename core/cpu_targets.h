@@ -1,7 +1,7 @@
 // Loops compiled for each of the CPU's instruction sets. Internal.
 //
-// Where a loop's body is made of templates and inline functions, as elementwise functors are, a file compiled for AVX2
-// would leave copies of them that the linker may give to the others. Here each instruction set is an attribute of one
+// If a loop's body consists of templates and inline functions, as with elementwise functors, a file compiled for AVX2
+// would leave copies of them that the linker may use elsewhere. Here each instruction set is an attribute of one
 // function, into which everything it calls is inlined; copies outside it are for every CPU. Files that use this are
 // compiled without contraction of products and sums (cmake/AdjointModule.cmake).
 #pragma once
@@ -29,13 +29,13 @@ template <class F>
   f();
 }
 template <class F>
-[[gnu::flatten]] void run_baseline(const F& f) {
+[[gnu::flatten, gnu::noinline]] void run_baseline(const F& f) {
   f();
 }
 
 }  // namespace detail
 
-/// f(), compiled for the instruction set that cpu_isa() says, or for kWidest where that is less.
+/// f(), compiled for the instruction set of cpu_isa(), or for kWidest if that is less.
 template <CpuIsa kWidest = CpuIsa::kAvx512, class F>
 void run_for_isa(const F& f) {
   const CpuIsa isa = cpu_isa();

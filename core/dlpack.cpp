@@ -3,6 +3,7 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/tensor_impl.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
@@ -52,7 +53,7 @@ Device device_of(const dlpack::DeviceId& id) {
   return host ? kCPU : Device(DeviceType::kCUDA, id.device_id);
 }
 
-// A managed tensor of either version, and what it points to.
+// A managed tensor of either version, and the data that it points to.
 template <class Managed>
 struct Exported {
   Managed managed = {};
@@ -92,6 +93,53 @@ Managed* exported(const Tensor& x, const Stream* consumer) {
   return &owner.release()->managed;
 }
 
+// The range of the elements in memory, counted in elements from the one with index 0.
+struct Span {
+  std::int64_t numel = 1, first = 0, last = 0;
+};
+
+// Throws Error if their number, or their bytes, exceed int64.
+Span span_of(const dlpack::View& view, const Shape& shape, const Strides& strides, std::int64_t bytes) {
+  Span span;
+  bool fits = true;
+  for (std::size_t axis = 0; axis < shape.size() && span.numel > 0; ++axis) {
+    std::int64_t reach = 0;
+    std::int64_t& end = strides[axis] < 0 ? span.first : span.last;
+    fits = fits && !__builtin_mul_overflow(span.numel, shape[axis], &span.numel) &&
+           !__builtin_mul_overflow(shape[axis] - 1, strides[axis], &reach) && !__builtin_add_overflow(end, reach, &end);
+  }
+  std::int64_t range = 0;
+  std::uintptr_t address = 0;
+  fits = fits && !__builtin_sub_overflow(span.last, span.first, &range) && !__builtin_add_overflow(range, 1, &range) &&
+         !__builtin_mul_overflow(range, bytes, &range) && !__builtin_mul_overflow(span.first, bytes, &range) &&
+         !__builtin_mul_overflow(span.last + 1, bytes, &range) &&
+         !__builtin_add_overflow(reinterpret_cast<std::uintptr_t>(view.data), view.byte_offset, &address) &&
+         !__builtin_add_overflow(address, span.first * bytes, &address) &&
+         !__builtin_add_overflow(address, static_cast<std::uintptr_t>((span.last - span.first + 1) * bytes), &address);
+  ADJOINT_CHECK(span.numel == 0 || fits,
+                "from_dlpack: shape and strides must lie in memory; got shape {}, strides {}, offset {}", shape,
+                strides, view.byte_offset);
+  return span;
+}
+
+// A bool's byte is 0 or 1, for programs and kernels alike. Other values that a producer treats as true must be
+// converted by it.
+void check_bools(const std::uint8_t* data, const Shape& shape, const Strides& strides) {
+  Dims place = Dims::filled(shape.size(), 0);
+  std::int64_t at = 0;
+  for (std::int64_t left = shape.numel(); left > 0; --left) {
+    ADJOINT_CHECK(data[at] <= 1,
+                  "from_dlpack: bytes of a bool tensor must be 0 or 1; got {}; convert it before (in NumPy: x != 0)",
+                  data[at]);
+    for (std::size_t axis = shape.size(); axis-- > 0;) {
+      at += strides[axis];
+      if (++place[axis] < shape[axis]) break;
+      at -= strides[axis] * shape[axis];
+      place[axis] = 0;
+    }
+  }
+}
+
 template <class Managed>
 Tensor imported(Managed* managed) {
   const dlpack::View& view = managed->view;
@@ -103,27 +151,32 @@ Tensor imported(Managed* managed) {
   ADJOINT_CHECK(axes == 0 || view.shape != nullptr, "from_dlpack: a tensor of {} axes must have a shape; got null",
                 axes);
   Shape shape = Shape(Dims::filled(axes, 0));
-  for (std::size_t axis = 0; axis < axes; ++axis) shape[axis] = view.shape[axis];
-  Strides strides = contiguous_strides(shape);
-  for (std::size_t axis = 0; axis < axes && view.strides != nullptr; ++axis) strides[axis] = view.strides[axis];
-
-  // From the first to the last element in memory.
-  const std::int64_t bytes = element_size(dtype), numel = shape.numel();
-  std::int64_t first = 0, last = 0;
-  for (std::size_t axis = 0; axis < axes && numel > 0; ++axis) {
-    (strides[axis] < 0 ? first : last) += (shape[axis] - 1) * strides[axis];
+  std::int64_t product = 1;  // of a contiguous tensor's strides
+  bool fits = true;
+  for (std::size_t axis = 0; axis < axes; ++axis) {
+    shape[axis] = view.shape[axis];
+    fits =
+        fits && shape[axis] >= 0 && !__builtin_mul_overflow(product, std::max<std::int64_t>(shape[axis], 1), &product);
   }
+  ADJOINT_CHECK(fits, "from_dlpack: extents must not be negative, nor their product 2^63 or more; got {}", shape);
+  Strides strides = contiguous_strides(shape);
+  const bool is_empty = shape.numel() == 0;  // its strides are irrelevant
+  for (std::size_t axis = 0; axis < axes && view.strides != nullptr && !is_empty; ++axis)
+    strides[axis] = view.strides[axis];
+  const std::int64_t bytes = element_size(dtype);
+  const auto [numel, first, last] = span_of(view, shape, strides, bytes);
   auto* const begin = static_cast<std::byte*>(view.data);
   auto* const data = begin == nullptr ? nullptr : begin + view.byte_offset;
   ADJOINT_CHECK(numel == 0 || data != nullptr, "from_dlpack: a tensor of shape {} must have memory; got null", shape);
   ADJOINT_CHECK(numel == 0 || reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(bytes) == 0,
                 "from_dlpack: memory must be aligned to its elements of {} bytes; got address {}", bytes,
                 static_cast<const void*>(data));
+  if (dtype == kBool && device.is_cpu()) check_bools(reinterpret_cast<const std::uint8_t*>(data), shape, strides);
   const std::size_t nbytes = numel == 0 ? 0 : static_cast<std::size_t>((last - first + 1) * bytes);
   const auto release = [managed] {
     if (managed->deleter != nullptr) managed->deleter(managed);
   };
-  // Everything that can fail comes before the storage takes the memory over.
+  // Everything that can fail comes before the storage takes over the memory.
   Tensor whole = make_tensor({Shape{0}, dtype}, device);
   Tensor tensor = whole.view_as(shape, strides, 0);
   auto storage = Storage::wrap(numel == 0 ? nullptr : data + first * bytes, nbytes, device, release);

@@ -1,14 +1,16 @@
-// Reading whole files; replacing files atomically with POSIX calls, because iostreams cannot flush to the disk.
+// Reads whole files, and replaces files atomically with POSIX calls, because iostreams cannot flush to the disk.
 #include <adjoint/core/file.h>
 
 #include <adjoint/core/check.h>
 
 #include <atomic>
 #include <cerrno>
+#include <memory>
 #include <new>
 #include <system_error>
 #include <utility>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -35,7 +37,7 @@ void check_name(const char* op, const fs::path& path) {
                 path.string());
 }
 
-// Where `path` leads when its last part is a symbolic link, to a file or to nothing.
+// The target of `path` if its last part is a symbolic link, to a file or to nothing.
 fs::path followed(const char* op, const fs::path& path) {
   constexpr int kMaxLinks = 40;  // Linux's own limit
   fs::path result = path;
@@ -44,12 +46,12 @@ fs::path followed(const char* op, const fs::path& path) {
     if (!fs::is_symlink(fs::symlink_status(result, error))) return result;
     const fs::path target = fs::read_symlink(result, error);
     ADJOINT_CHECK(!error, "{}: cannot follow the link '{}': {}", op, path.string(), error.message());
-    result = result.parent_path() / target;  // an absolute target takes the folder's place
+    result = result.parent_path() / target;  // an absolute target replaces the folder
   }
   fail("{}: cannot follow the link '{}': {}", op, path.string(), error_text(ELOOP));
 }
 
-// As far as the process may. Where the group is not the old one, it may do what anybody may.
+// As far as the process may. If the group changes, it gets only the permissions of others.
 void hand_on_owner_and_mode(int file, const struct stat& old) {
   bool group_kept = ::fchown(file, old.st_uid, old.st_gid) == 0;
   if (!group_kept) group_kept = ::fchown(file, static_cast<uid_t>(-1), old.st_gid) == 0;
@@ -106,13 +108,29 @@ std::vector<std::uint8_t> read_file(const char* op, const fs::path& path, std::u
   }
 }
 
+std::vector<std::string> names_in(const fs::path& folder, std::error_code& error) {
+  std::vector<std::string> names;
+  const auto close = [](DIR* open) { ::closedir(open); };
+  const std::unique_ptr<DIR, decltype(close)> open(::opendir(folder.c_str()), close);
+  errno = open == nullptr ? errno : 0;
+  while (open != nullptr) {
+    const dirent* const entry = ::readdir(open.get());
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+    errno = 0;
+  }
+  error = {errno, std::generic_category()};
+  return names;
+}
+
 void create_folders(const char* op, const fs::path& path) {
   check_name(op, path);
   std::error_code error;
   if (fs::is_directory(path, error)) return;
   const fs::path parent = path.has_parent_path() ? path.parent_path() : ".";
   if (parent != path) create_folders(op, parent);
-  if (!path.has_filename()) return;  // "runs/": what it lies in is the folder itself
+  if (!path.has_filename()) return;  // for "runs/" the parent is the folder itself
   const bool made = ::mkdir(path.c_str(), 0777) == 0 || (errno == EEXIST && fs::is_directory(path, error));
   ADJOINT_CHECK(made, "{}: cannot create the folder '{}': {}", op, path.string(), error_text(errno));
   const Descriptor folder(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -126,24 +144,24 @@ AtomicFile::AtomicFile(const char* op, const fs::path& path) : op_(op), path_(pa
   if (!exists && errno != ENOENT) fail_system("cannot write");
   ADJOINT_CHECK(!exists || S_ISREG(old.st_mode), "{}: '{}' must be a regular file, or not be there; got {}", op, path_,
                 kind_of(old.st_mode));
-  // Renaming over a file asks only for a writable folder; whoever protected the file meant the file.
+  // Renaming over a file requires only a writable folder, but whoever protected the file meant the file.
   if (exists && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) fail_system("cannot write");
 
   const fs::path target = followed(op, path);
   name_ = target.filename().string();
   ADJOINT_CHECK(!name_.empty(), "{}: the path must end in a file's name; got '{}'", op, path_);
   const fs::path folder = target.has_parent_path() ? target.parent_path() : ".";
-  // Held open, so that the file lands there whatever becomes of the working folder; a folder that may be written to but
+  // Held open, so that the file is placed there even if the working folder changes; a folder that may be written to but
   // not listed cannot be flushed.
   folder_.reset(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder_.is_open() && errno == EACCES) folder_.reset(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!folder_.is_open()) fail_system("cannot create a file beside");
-  // /proc holds links whose text is not where they lead.
+  // /proc holds links whose text is not their target.
   struct stat found {};
   ADJOINT_CHECK(!exists || (::fstatat(folder_.get(), name_.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 &&
                             found.st_dev == old.st_dev && found.st_ino == old.st_ino),
                 "{}: '{}' must lead to a file that has a name; got '{}'", op, path_, target.string());
-  // What others may not read is at no time theirs to read.
+  // The contents are never readable by users who may not read the old file.
   create_temporary(exists ? 0600 : 0666);
   if (exists) hand_on_owner_and_mode(file_.get(), old);
 }
@@ -152,17 +170,18 @@ AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) ::unlinkat(folder_.get(), temporary_.c_str(), 0);
 }
 
-// Not mkostemp: its files are the owner's alone, and a result should be as readable as any other new file. Not the
-// file's name with something added: that may be too long for a name.
+// Not mkostemp, whose files only the owner can read: a result should be as readable as any other new file. Not the
+// file's name with a suffix, which may be too long.
 void AtomicFile::create_temporary(unsigned mode) {
-  constexpr int kMaxAttempts = 1000;  // names that a process with this number left behind are passed over
+  constexpr int kMaxAttempts = 1000;  // skips names that an earlier process with this number left behind
   static std::atomic<unsigned> count{0};
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     std::string name = fmt::format("{}{}-{}{}", kTemporaryPrefix, ::getpid(), count.fetch_add(1), kTemporarySuffix);
     file_.reset(::openat(folder_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
     if (file_.is_open()) {
       temporary_ = std::move(name);
-      // Ends with the process: what nobody holds was left behind. Where the file system has no locks, nothing is held.
+      // The lock ends with the process, so an unlocked file was left behind. If the file system has no locks, nothing
+      // is locked.
       static_cast<void>(::flock(file_.get(), LOCK_EX | LOCK_NB));
       return;
     }
@@ -189,19 +208,18 @@ void AtomicFile::commit() {
   if (::close(file_.release()) != 0) fail_system("cannot close");
   if (::renameat(folder_.get(), temporary_.c_str(), folder_.get(), name_.c_str()) != 0) fail_system("cannot replace");
   temporary_.clear();
-  // Some network file systems cannot flush a folder (EINVAL), and one that was opened as a path alone can be flushed
-  // nowhere (EBADF); the rename has happened all the same.
+  // Some network file systems cannot flush a folder (EINVAL), and a folder opened only as a path cannot be flushed
+  // (EBADF); the rename has happened anyway.
   if (::fsync(folder_.get()) != 0 && errno != EINVAL && errno != EBADF) fail_system("cannot flush the folder of");
 }
 
 void AtomicFile::remove_leftovers(const fs::path& folder) {
-  std::error_code unreadable;  // a folder that cannot be listed keeps what it has
-  for (fs::directory_iterator entry(folder, unreadable), end; !unreadable && entry != end;
-       entry.increment(unreadable)) {
-    const std::string name = entry->path().filename().string();
+  std::error_code unreadable;  // a folder that cannot be listed keeps its contents
+  for (const std::string& name : names_in(folder, unreadable)) {
     if (!name.starts_with(kTemporaryPrefix) || !name.ends_with(kTemporarySuffix)) continue;
-    const Descriptor file(::open(entry->path().c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
-    if (file.is_open() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry->path().c_str());
+    const fs::path path = folder / name;
+    const Descriptor file(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+    if (file.is_open() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
   }
 }
 

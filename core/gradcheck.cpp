@@ -19,7 +19,7 @@ namespace {
 
 using Jacobian = std::vector<std::vector<double>>;  // (elements of all results, inputs)
 
-// Contiguous copies of the caller's own, so that elements can be nudged; those to be checked are leaves.
+// Contiguous private copies, so that elements can be nudged; those to be checked are leaves.
 std::vector<Tensor> own_inputs(const char* op, const std::vector<Tensor>& inputs) {
   ADJOINT_CHECK(!inputs.empty(), "{}: there must be an input to check; got none", op);
   const auto marked = [](const Tensor& input) { return input.defined() && input.requires_grad(); };
@@ -43,7 +43,7 @@ std::vector<Tensor> own_inputs(const char* op, const std::vector<Tensor>& inputs
   return own;
 }
 
-// What finite differences are taken of: the same values in float64, on the CPU.
+// The inputs of finite differences: the same values in float64, on the CPU.
 std::vector<Tensor> references(const std::vector<Tensor>& inputs) {
   std::vector<Tensor> all;
   for (const Tensor& input : inputs) {
@@ -54,15 +54,17 @@ std::vector<Tensor> references(const std::vector<Tensor>& inputs) {
   return all;
 }
 
-// f, held to what a check needs of it: results of one number and shapes, of which some are floating point.
+// f with the checks that its results keep their number and shapes, and that some are floating point.
 class CheckedFunction {
  public:
   CheckedFunction(const char* op, DifferentiableFunction f) : op_(op), f_(std::move(f)) {
     ADJOINT_CHECK(f_, "{}: f must be a function; got an empty std::function", op_);
   }
 
-  // The results that are floating point.
+  // The floating-point results. Always under a tape, because f may take gradients.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const {
+    std::optional<Tape> own_tape;
+    if (Tape::current() == nullptr) own_tape.emplace();
     std::vector<Tensor> results;
     std::vector<Shape> shapes;
     std::string others;
@@ -90,7 +92,7 @@ class CheckedFunction {
     return results;
   }
 
-  // f of the float64 copies, through code of its own.
+  // f of the float64 copies, through separate code.
   std::vector<Tensor> of_reference(const std::vector<Tensor>& inputs) const {
     const CpuBackendGuard guard(CpuBackend::kEigen);
     const char* remedy = "f must work on float64 copies of its inputs on the CPU; pass what it captured as inputs";
@@ -126,7 +128,7 @@ std::vector<double> values(const std::vector<Tensor>& results) {
   return all;
 }
 
-// Two results, or gradients, of f at the same inputs.
+// Checks that two results, or gradients, of f at the same inputs are equal.
 void check_same(const char* op, const char* what, const std::vector<double>& first, const std::vector<double>& second) {
   for (std::size_t i = 0; i < first.size(); ++i) {
     if (std::bit_cast<std::uint64_t>(first[i]) == std::bit_cast<std::uint64_t>(second[i])) continue;
@@ -137,7 +139,7 @@ void check_same(const char* op, const char* what, const std::vector<double>& fir
   }
 }
 
-// f(inputs), recorded, also where f gives back one of its inputs.
+// f(inputs), recorded, even if f returns one of its inputs.
 class Recorded {
  public:
   Recorded(const CheckedFunction& f, const std::vector<Tensor>& inputs) : out(f(inputs)) {
@@ -175,7 +177,7 @@ Jacobian analytic_jacobian(const char* op, const CheckedFunction& f, const std::
       seed.view_as({1}, {1}, row).fill_(1.0);
       jacobian.push_back(recorded.gradient(which, input, seed));
     }
-    // Another recording must give the same gradient: one sum with different weights tells.
+    // Another recording must give the same gradient: one sum with different weights reveals a difference.
     const Tensor weights = Tensor::arange(1, static_cast<double>(out.numel()) + 1, 1, {.dtype = kFloat64})
                                .reshape(out.shape())
                                .to(out.dtype())
@@ -210,7 +212,7 @@ struct Tolerances {
   double atol, rtol;
 };
 
-// Of the narrowest dtype among those that are checked.
+// The tolerances of the narrowest dtype among the checked ones.
 Tolerances tolerances(const GradcheckOptions& options, const std::vector<Tensor>& inputs) {
   Tolerances all{1e-5, 1e-3};
   for (const Tensor& input : inputs) {
@@ -266,20 +268,17 @@ void check_options(const char* op, const GradcheckOptions& options) {
                 "{}: atol and rtol must be finite and not negative; got {} and {}", op, atol, rtol);
 }
 
-// d(sum over k of <f_k(x), v_k>) / dx[index], where `arguments` are all x and then all v. Recorded with and without an
-// outer tape: a gradient that one kernel computes may have other bits than its operators.
+// d(sum over k of <f_k(x), v_k>) / dx[index], where `arguments` are all x and then all v.
 Tensor gradient_of(const CheckedFunction& f, const std::vector<Tensor>& arguments, std::size_t count,
                    std::size_t index) {
   const std::vector<Tensor> x(arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(count));
-  std::optional<Tape> own_tape;
-  Tape& tape = Tape::current() != nullptr ? *Tape::current() : own_tape.emplace();
   Tensor total;
   const std::vector<Tensor> results = f(x);
   for (std::size_t k = 0; k < results.size(); ++k) {
     const Tensor y = results[k].clone();
     if (!y.requires_grad()) continue;
     const Tensor g =
-        tape.gradient(y, {x[index]}, {.record = true, .grad_output = arguments[count + k], .allow_unused = true})[0];
+        gradient(y, {x[index]}, {.record = true, .grad_output = arguments[count + k], .allow_unused = true})[0];
     if (g.defined()) total = total.defined() ? total + g : g;
   }
   return total.defined() ? total : Tensor::zeros(x[index].shape(), x[index].options());
@@ -304,7 +303,7 @@ bool gradgradcheck(const DifferentiableFunction& f, std::vector<Tensor> inputs, 
   const std::size_t count = own.size();
   const std::vector<Tensor> results = checked(own);
   check_same("gradgradcheck", "result", values(results), values(checked(own)));
-  Generator generator(0x61646a6f696e74);  // any fixed seed: a failure repeats
+  Generator generator(0x61646a6f696e74);  // any fixed seed, so that a failure repeats
   for (const Tensor& result : results) {
     Tensor incoming = Tensor::empty(result.shape(), result.options());
     fill_uniform(incoming, -1.0, 1.0, generator);
@@ -345,17 +344,21 @@ bool check_adjoint(const std::function<Tensor(const Tensor&)>& f, const Tensor& 
         fmt::format("check_adjoint: {}; got {:.17g} and {:.17g} (tolerance {} of {})", what, a, b, within, scale));
   };
   const auto wide = [](const Tensor& t) { return t.detach().to(kFloat64); };
-  const auto size = [](const Tensor& products) {  // of both signs
+  const auto size = [](const Tensor& products) {  // products may have both signs
     double all = 0.0;
     for (const double product : products.to_vector<double>()) all += std::abs(product);
     return all;
   };
-  // Linear first: what is not has no adjoint. Powers of 2 scale without rounding.
+  // Checks linearity first, because other functions have no adjoint. Powers of 2 scale without rounding.
   constexpr double kA = -0.5, kB = 2.0;
   const Tensor forward = wide(result) * wide(y), backward = wide(leaf) * wide(back);
-  const Tensor of_zero = wide(f(Tensor::zeros(x.shape(), x.options()))) * wide(y);
+  const auto of = [&](const Tensor& at) {  // under a tape, like above
+    const Tape own;
+    return f(at).detach();
+  };
+  const Tensor of_zero = wide(of(Tensor::zeros(x.shape(), x.options()))) * wide(y);
   compare_sums("f must be linear: sum |f(0) y| must be 0", size(of_zero), 0.0, size(forward));
-  const Tensor both = wide(f(leaf.detach() * kA + v * kB)) * wide(y), other = wide(f(v)) * wide(y);
+  const Tensor both = wide(of(leaf.detach() * kA + v * kB)) * wide(y), other = wide(of(v)) * wide(y);
   compare_sums("f must be linear: <f(-x / 2 + 2 v), y> must be -<f(x), y> / 2 + 2 <f(v), y>", sum_of(both),
                kA * sum_of(forward) + kB * sum_of(other), size(both) + std::abs(kA) * size(forward) + kB * size(other));
   compare_sums("f is linear, but its gradient is not its adjoint A: <f(x), y> must be <x, A(y)>", sum_of(forward),

@@ -1,8 +1,36 @@
 #include <adjoint/core/gradient_places.h>
 
 #include <algorithm>
+#include <mutex>
 
 namespace adjoint::detail {
+namespace {
+
+struct Watching {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<PlacingSink>> sinks;
+};
+Watching& watching() {
+  static auto* const all = new Watching;  // outlives static destructors that still sweep
+  return *all;
+}
+
+}  // namespace
+
+void watch_sweeps(std::weak_ptr<PlacingSink> sink) {
+  const std::lock_guard lock(watching().mutex);
+  std::erase_if(watching().sinks, [](const auto& other) { return other.expired(); });
+  watching().sinks.push_back(std::move(sink));
+}
+
+std::vector<std::shared_ptr<PlacingSink>> sinks_that_watch() {
+  std::vector<std::shared_ptr<PlacingSink>> live;
+  const std::lock_guard lock(watching().mutex);
+  for (const auto& sink : watching().sinks) {
+    if (auto held = sink.lock()) live.push_back(std::move(held));
+  }
+  return live;
+}
 
 constinit thread_local GradientPlaces* GradientPlaces::current_ = nullptr;
 

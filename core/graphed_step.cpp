@@ -16,7 +16,7 @@ namespace detail {
 namespace {
 
 constexpr std::size_t kLeastSegment = std::size_t{2} << 20;
-constexpr std::size_t kMostKeys = 256;  // whose runs are counted
+constexpr std::size_t kMostKeys = 256;  // with counted runs
 
 std::vector<Tensor> detached(std::vector<Tensor> tensors) {
   for (Tensor& tensor : tensors) {
@@ -30,17 +30,17 @@ std::vector<Tensor> detached(std::vector<Tensor> tensors) {
 StepDevice::~StepDevice() = default;
 
 struct StepGraphs::Graph {
-  // What a replay gives: `tensor` itself, or where the next one writes over it, its elements in a new one, whose
-  // address the graph reads from the values, which the host writes at `address`.
+  // An output of a replay: `tensor` itself or, if the next replay overwrites it, a copy in a new tensor, whose address
+  // the graph reads from the values, which the host writes at `address`.
   struct Output {
     Tensor tensor;
     std::byte* address = nullptr;
   };
 
   Key key;
-  std::uint64_t seed = 0;
-  std::uint64_t random_blocks = 0;  // that a step draws
-  std::vector<Tensor> inputs;       // where it reads them
+  std::uint64_t seed = 0;           // built into its kernels, if it draws
+  std::uint64_t random_blocks = 0;  // drawn per step
+  std::vector<Tensor> inputs;       // where the graph reads them
   std::shared_ptr<BlockArena::Use> blocks;
   StepRecord record;
   std::vector<Output> outputs;
@@ -73,7 +73,7 @@ StepGraphs::StepGraphs(GraphedStep::Function step, const GraphedStepOptions& opt
 StepGraphs::~StepGraphs() {
   try {
     reset();
-  } catch (const Error&) {  // the device is lost, and with it whatever is to be waited for
+  } catch (const Error&) {  // the device is lost, and there is nothing left to wait for
   }
 }
 
@@ -99,7 +99,7 @@ StepGraphs::Graph* StepGraphs::find(const Key& key) {
   const std::uint64_t seed = default_generator().seed();
   for (auto graph = graphs_.begin(); graph != graphs_.end();) {
     const auto next = std::next(graph);
-    if (graph->key == key && graph->seed == seed) {
+    if (graph->key == key && (graph->random_blocks == 0 || graph->seed == seed)) {
       if (!graph->record.is_valid()) {
         device_->wait();
         graphs_.erase(graph);
@@ -156,7 +156,7 @@ StepGraphs::Graph& StepGraphs::capture(const Key& key, const std::vector<Tensor>
       default_generator().set_device_base(
           capture.value<std::uint64_t>(0, [begin = before.offset()] { return default_generator().offset() - begin; }));
       outputs = detached(step_(graph.inputs));
-      clear_autocast_cache();  // casts that the step made are the graph's
+      clear_autocast_cache();  // casts made by the step belong to the graph
       for (Tensor& output : outputs) {
         const auto shares = [&](const Tensor& input) {
           return input.defined() && input.impl()->storage == output.impl()->storage;
@@ -243,8 +243,9 @@ std::vector<Tensor> StepGraphs::run(const std::vector<Tensor>& inputs) {
                   i, input.shape());
     key.inputs.back() = TensorSpec{input.shape(), input.dtype()};
   }
-  if (StepCapture::current() != nullptr) return detached(step_(inputs));  // part of that step
-  // The region around the step keeps casts of parameters, which a replay must neither use nor leave: it gets its own.
+  if (StepCapture::current() != nullptr) return detached(step_(inputs));  // part of the outer step
+  // The region around the step keeps casts of parameters, which a replay must neither use nor leave behind, so it gets
+  // its own.
   const AutocastSettings autocast = autocast_settings();
   const PauseAutocast pause;
   const AutocastGuard guard(autocast.dtype, autocast.options);
@@ -253,7 +254,7 @@ std::vector<Tensor> StepGraphs::run(const std::vector<Tensor>& inputs) {
   key.autocast_cache = autocast.options.cache_enabled;
   key.precision = float32_precision();
   if (Graph* const graph = find(key)) {
-    std::vector<Tensor> outputs = make_outputs(*graph);  // before anything is counted: it may find no memory
+    std::vector<Tensor> outputs = make_outputs(*graph);  // before anything is counted, because it may run out of memory
     for (const auto& action : graph->record.actions) action();
     launch(*graph, inputs);
     Generator& generator = default_generator();

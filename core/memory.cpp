@@ -21,8 +21,8 @@
 namespace adjoint {
 namespace {
 
-constexpr const char* kNames[kMemoryCategories] = {"other",     "parameters",         "gradients",
-                                                   "optimizer", "saved for backward", "workspace"};
+constexpr const char* kCategoryNames[kMemoryCategories] = {"other",     "parameters",         "gradients",
+                                                           "optimizer", "saved for backward", "workspace"};
 
 struct Count {
   std::atomic<std::size_t> in_use{0}, peak{0};
@@ -43,7 +43,7 @@ struct Counts {
   Count categories[kMemoryCategories];
 };
 
-// The CPU's, then a GPU's each: Device::index is 8 bits wide.
+// One entry for the CPU, then one per GPU: Device::index is 8 bits wide.
 constinit Counts counts[std::size_t{1} + std::numeric_limits<std::int8_t>::max() + 1];
 
 Counts& counts_of(Device device) { return counts[device.is_cpu() ? 0 : 1 + static_cast<std::size_t>(device.index)]; }
@@ -57,14 +57,14 @@ void check_device(const char* op, Device device) {
 
 constexpr std::size_t kToldTensors = 5;
 
-constinit std::mutex large_guard;  // of the list below
+constinit std::mutex large_guard;  // guards the list below
 constinit detail::LargeBlock* first_large = nullptr;
 
 }  // namespace
 
 const char* to_string(MemoryCategory category) {
   check_enumerator("to_string", "MemoryCategory", category, MemoryCategory::kWorkspace);
-  return kNames[static_cast<std::size_t>(category)];
+  return kCategoryNames[static_cast<std::size_t>(category)];
 }
 
 MemoryScope::MemoryScope(MemoryCategory category) : outer_(current_category) {
@@ -134,7 +134,7 @@ std::unique_ptr<detail::LargeBlock> detail::LargeBlock::make(const Storage& stor
     block->has_spec_ = true;
   }
   const std::string_view op = OpScope::op() == nullptr ? "" : OpScope::op();
-  op.copy(block->op_, sizeof block->op_ - 1);  // a custom operator's name may go before the tensor does
+  op.copy(block->op_, sizeof block->op_ - 1);  // a custom operator's name may be destroyed before the tensor
   return block;
 }
 
@@ -166,7 +166,7 @@ std::string detail::memory_report(Device device) {
   for (std::size_t c = 0; c < kMemoryCategories; ++c) {
     const std::size_t in_use = counts_of(device).categories[c].read().in_use;
     if (in_use == 0) continue;
-    text += fmt::format("{}{} {}", std::exchange(separator, ", "), kNames[c], in_use);
+    text += fmt::format("{}{} {}", std::exchange(separator, ", "), kCategoryNames[c], in_use);
   }
   if (separator.empty()) text += "nothing";
   std::vector<const LargeBlock*> blocks;

@@ -1,7 +1,8 @@
-// OpDef: everything that an operator is, in one place; apply(): the one way to run one.
+// OpDef: the complete definition of an operator; apply(): the only way to run one.
 //
-// An operator is a constinit table of function pointers: what its results look like, how each device computes them, and
-// its gradients, a rule an operand or one for all, written in other operators, so that they are differentiable again.
+// An operator is a constinit table of function pointers: the specification of its results, each device's kernel, and
+// its gradients, one rule per operand or one for all. Rules are written in other operators, so gradients are
+// differentiable again.
 #pragma once
 
 #include <adjoint/core/autocast.h>
@@ -35,29 +36,29 @@ namespace adjoint {
 using Operands = std::span<const Tensor>;
 using Results = std::span<Tensor>;
 
-/// Attributes of an operator that has none.
+/// The attributes of an operator that has none.
 struct NoAttr {};
 
 inline constexpr std::size_t kMaxRules = 4;
 inline constexpr std::size_t kMaxResults = 4;
-inline constexpr std::size_t kMaxOutputs = 8;  // results, and behind them what is kept for the gradient alone
+inline constexpr std::size_t kMaxOutputs = 8;  // results, then tensors kept only for the gradient
 
-/// What a gradient rule may read. Operands and results are defined only where `saves` names them.
+/// The data that a gradient rule may read. Operands and results are defined only if `saves` names them.
 template <class Attr>
 struct Ctx {
   Operands in;
-  Operands outs;   // the results, then what was kept
+  Operands outs;   // the results, then the kept tensors
   Operands grads;  // the results' gradients; an undefined one stands for zero
   const Attr& attr;
-  std::size_t index;   // which operand's gradient is asked for
+  std::size_t index;   // the operand whose gradient is requested
   const Tensor& out;   // the first result
-  const Tensor& grad;  // and its gradient
+  const Tensor& grad;  // the gradient of the first result
 
   Ctx(Operands in_, Operands outs_, Operands grads_, const Attr& attr_, std::size_t index_)
       : in(in_), outs(outs_), grads(grads_), attr(attr_), index(index_), out(outs.front()), grad(grads.front()) {}
 };
 
-/// What a rule needs kept from the forward call: operands, results. From operand 23 on they are kept together.
+/// The operands and results of the forward call that a rule needs. From operand 23 on they are kept together.
 enum Save : std::uint32_t {
   kSaveNone = 0,
   kSaveIn0 = 1,
@@ -78,28 +79,28 @@ struct Vjp {
   Tensor (*rule)(const Ctx<Attr>&) = nullptr;
 };
 
-/// Whose gradients somebody needs; from operand 31 on for all of them together.
+/// The operands whose gradients are needed; one flag covers all from operand 31 on.
 struct Needs {
   std::uint32_t bits = 0;
   bool operator[](std::size_t operand) const { return (bits >> std::min<std::size_t>(operand, 31) & 1U) != 0; }
   void add(std::size_t operand) { bits |= 1U << std::min<std::size_t>(operand, 31); }
 };
 
-/// The gradients of all operands, where they share work: writes grads[i] for every operand that is needed.
+/// The gradients of all operands, for rules that share work: writes grads[i] for every needed operand.
 template <class Attr>
 struct JointVjp {
   Save (*saves)(const Attr& attr, Needs needs) = nullptr;
   void (*rule)(const Ctx<Attr>&, Needs needs, Results grads) = nullptr;
 };
 
-/// What a call will give.
+/// The specification of a call's results.
 struct Specs {
   std::array<TensorSpec, kMaxOutputs> specs;
   std::size_t results = 1;
   std::size_t kept = 0;
 };
 
-/// Checks the operands and says what a call will give: one result, or Specs.
+/// Checks the operands and returns the specification of the results: one result, or Specs.
 template <class Attr>
 struct Infer {
   using One = TensorSpec (*)(Operands in, const Attr& attr);
@@ -114,7 +115,8 @@ struct Infer {
   constexpr Infer(F f) : many(f) {}  // NOLINT(google-explicit-constructor)
 };
 
-/// Computes one result, or results and what is kept behind them, which is undefined where no gradient will need it.
+/// Computes one result, or several results and the tensors kept after them, which are undefined if no gradient will
+/// need them.
 template <class Attr>
 struct Kernel {
   using One = void (*)(Operands in, Tensor& out, const Attr& attr);
@@ -135,7 +137,7 @@ struct Kernel {
   }
 };
 
-/// What a call moves and computes.
+/// The bytes that a call moves and the FLOP that it computes.
 struct Cost {
   double bytes = 0.0;
   double flop = 0.0;
@@ -144,22 +146,24 @@ struct Cost {
 template <class Attr = NoAttr>
 struct OpDef {
   const char* name;
-  /// The operands are defined, but for optional ones, and on one device.
+  /// Operands are defined, except optional ones, and on one device.
   Infer<Attr> infer = {};
   Kernel<Attr> cpu = {};
   Kernel<Attr> cuda = {};
-  /// In place of infer and kernels: makes the result as a view of operand 0.
+  /// In place of infer and kernels: creates the result as a view of operand 0.
   Tensor (*view)(const Tensor& in, const Attr& attr) = nullptr;
-  /// Kernels that read any strides. Others get contiguous operands, copied where they are not.
+  /// Kernels read any strides. Otherwise they get contiguous operands, copied if necessary.
   bool strided = false;
   /// Any number of operands, all under rule 0 (which may save results, not the operands).
   bool variadic = false;
   /// Bit i: operand i may be undefined. Operand 0 may not.
   std::uint32_t optional = 0;
   MixedPrecision mixed_precision = MixedPrecision::kWidest;
+  /// An elementwise operator of floating-point dtypes, before which integers and bool become float32.
+  bool floating = false;
   /// Null: operands and results are moved once, and nothing is computed.
   Cost (*cost)(Operands in, Operands out, const Attr& attr) = nullptr;
-  /// One rule an operand, or one for all of them.
+  /// One rule per operand, or one for all of them.
   std::array<Vjp<Attr>, kMaxRules> vjp = {};
   JointVjp<Attr> joint_vjp = {};
 
@@ -173,7 +177,7 @@ namespace detail {
 
 /// Throws Error for undefined operands that are not optional, and for several devices.
 ADJOINT_API void check_operands(const char* op, Operands in, std::uint32_t optional);
-/// Throws Error where what an operator gives is not the target's.
+/// Throws Error if an operator's result does not match the target.
 ADJOINT_API void check_target(const char* op, const Tensor& target, const TensorSpec& spec);
 [[noreturn]] ADJOINT_API void no_kernel(const char* op, Device device);
 /// Contiguous versions of the operands (undefined ones pass through).
@@ -205,7 +209,7 @@ class OpNode final : public Node {
   [[no_unique_address]] Attr attr_;
 };
 
-/// A call's results, and behind them what it keeps.
+/// A call's results, followed by the tensors it keeps.
 struct Outputs {
   std::array<Tensor, kMaxOutputs> tensors;
   std::size_t results = 1;
@@ -257,7 +261,7 @@ Outputs run(const OpDef<Attr>& op, Operands in, const Attr& attr, bool keep) {
   return out;
 }
 
-/// Recorded where it has to be.
+/// Recorded if necessary.
 template <class Attr>
 Outputs run_recorded(const OpDef<Attr>& op, Operands in, const Attr& attr) {
   Tape* tape = Tape::current();
@@ -270,7 +274,11 @@ Outputs run_recorded(const OpDef<Attr>& op, Operands in, const Attr& attr) {
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (in[i].defined() && op.differentiable_in(i)) recording.use(i, in[i]);
   }
-  Outputs out = run(op, in, attr, recording.needed());
+  Outputs out;
+  {
+    const HiddenTape unrecorded;
+    out = run(op, in, attr, recording.needed());
+  }
   if (!recording.needed()) {
     if (op.view != nullptr) mark_view(in[0], out.tensors[0]);
     return out;
@@ -291,14 +299,14 @@ Outputs run_recorded(const OpDef<Attr>& op, Operands in, const Attr& attr) {
   return out;
 }
 
-/// What a call costs, for a profile.
+/// The cost of a call, for a profile.
 template <class Attr>
 Cost cost_of(const OpDef<Attr>& op, Operands in, Operands out, const Attr& attr) {
   if (op.view != nullptr) return {};
   return op.cost != nullptr ? op.cost(in, out, attr) : Cost{moved_bytes(in, out), 0.0};
 }
 
-/// The call outside every region of mixed precision.
+/// The call without mixed precision.
 template <class Attr>
 Outputs call_as_given(const OpDef<Attr>& op, Operands in, const Attr& attr) {
   ProfiledCall profiled(op.name, in);
@@ -323,8 +331,8 @@ Outputs call(const OpDef<Attr>& op, Operands in, const Attr& attr) {
 
 }  // namespace detail
 
-/// Runs `op` and, where a tape of this thread is live and an operand is differentiable, records it. Of several results
-/// the first.
+/// Runs `op` and records it if a tape of this thread is live and an operand is differentiable. Returns the first of
+/// several results.
 template <class Attr>
 Tensor apply(const OpDef<Attr>& op, Operands in, const Attr& attr) {
   return std::move(detail::call(op, in, attr).tensors[0]);
@@ -335,7 +343,7 @@ Tensor apply(const OpDef<Attr>& op, std::initializer_list<Tensor> in, const Attr
 }
 inline Tensor apply(const OpDef<NoAttr>& op, std::initializer_list<Tensor> in) { return apply(op, in, NoAttr{}); }
 
-/// As apply(), with all results.
+/// Like apply(), with all results.
 template <class Attr>
 std::array<Tensor, kMaxResults> apply_all(const OpDef<Attr>& op, Operands in, const Attr& attr) {
   detail::Outputs out = detail::call(op, in, attr);
@@ -348,13 +356,13 @@ std::array<Tensor, kMaxResults> apply_all(const OpDef<Attr>& op, std::initialize
   return apply_all(op, Operands(in.begin(), in.size()), attr);
 }
 
-/// target = op(in), in place and never recorded, for an operator of one result; operands may be the target itself.
-/// Throws Error, naming `op`, where the target must not be written and where the result would not be of its shape and
-/// dtype.
+/// target = op(in), in place and never recorded, for an operator with one result; operands may be the target itself.
+/// Throws Error, naming `op`, if the target must not be written, if the result would not have its shape and dtype, and,
+/// while a tape records, for operands that require a gradient.
 template <class Attr>
 void apply_into(const OpDef<Attr>& op, Tensor& target, Operands in, const Attr& attr) {
   const OpScope scope(op.name);
-  check_writable(op.name, target);
+  check_writable(op.name, target, in);
   detail::check_operands(op.name, in, op.optional);
   detail::check_target(op.name, target, op.infer.one(in, attr));
   detail::ProfiledCall profiled(op.name, in);

@@ -16,7 +16,7 @@ namespace adjoint {
 
 Tensor empty_pinned(const Shape& shape, DType dtype) {
   const OpScope scope("empty_pinned");
-  // A tensor of no memory gives shape and strides, and the checks of both.
+  // A tensor without memory provides shape and strides, and the checks of both.
   Tensor tensor = make_tensor({Shape{0}, dtype}, kCPU);
   TensorImpl& impl = *tensor.impl();
   impl.shape = shape;
@@ -49,7 +49,7 @@ bool is_pinned(const Tensor& x) {
 void copy_async(const Tensor& source, Tensor& target) {
   const OpScope scope("copy_async");
   check_defined("copy_async", "source", source);
-  check_writable("copy_async", target);
+  check_writable("copy_async", target, {&source, 1});
 #if defined(ADJOINT_WITH_CUDA)
   const bool to_device = target.device().is_cuda();
   const Tensor& host = to_device ? source : target;

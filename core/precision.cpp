@@ -4,13 +4,13 @@
 
 namespace adjoint {
 namespace {
-thread_local Precision current = Precision::kFull;
+thread_local Precision current_precision = Precision::kFull;
 }
 
 void set_float32_precision(Precision precision) {
   check_enumerator("set_float32_precision", "Precision", precision, Precision::kTF32);
-  current = precision;
+  current_precision = precision;
 }
-Precision float32_precision() { return current; }
+Precision float32_precision() { return current_precision; }
 
 }  // namespace adjoint

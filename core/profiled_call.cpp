@@ -1,8 +1,9 @@
-// The way from a call to its row. What a thread meets again it finds in a table of its own; only what is new, and where
-// sums are added, takes a lock, which nobody else wants before the Profiler stops.
+// Finds a call's row. A thread finds known calls in its own table; only new ones, and adding sums, take a lock, which
+// has no contention before the Profiler stops.
 #include <adjoint/core/profiled_call.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/module_calls.h>
 #include <adjoint/core/precision.h>
 #include <adjoint/core/profile_session.h>
 #include <adjoint/core/tensor.h>
@@ -39,7 +40,7 @@ struct ThisThread {
 };
 thread_local ThisThread this_thread;
 
-// Null where none collects, and inside a call that began while another did.
+// Null if no Profiler collects, and inside a call that began under another one.
 ProfiledThread* enter() {
   ThisThread& own = this_thread;
   if (own.session != nullptr && own.session.get() == current_address.load(std::memory_order_acquire)) return own.thread;
@@ -57,10 +58,10 @@ ProfiledThread* enter() {
   return own.thread;
 }
 
-// Strings that places point to, of which there are as many as modules, scopes and operators have names.
+// Strings that places point to; there are as many as names of modules, scopes and operators.
 const std::string* intern(std::string text) {
   static std::mutex guard;
-  static auto* const strings = new std::unordered_set<std::string>;  // threads may end after static objects do
+  static auto* const strings = new std::unordered_set<std::string>;  // threads may end after static objects
   const std::lock_guard lock(guard);
   return &*strings->insert(std::move(text)).first;
 }
@@ -161,7 +162,7 @@ void ProfiledCall::begin_named(ProfiledKind kind, std::string_view name, Device 
   if (thread == nullptr) return;
   const ProfilePlace place = Profiling::place();
   std::string& key = thread->key;
-  key.assign(1, '\0').append(name) += '\0';  // no operator's name is empty
+  key.assign(1, '\0').append(name) += '\0';  // operators' names are never empty
   put(key, kind);
   put(key, place.path);
   put(key, device.type);
@@ -210,7 +211,7 @@ void ProfiledCall::end() noexcept {
   if (timed_) session.options.device_timer->end();
   Profiling::set_place(before_);
   this_thread.open = outer_;
-  // A module has no row of its own: what it does beside its calls is part of what called it.
+  // A module has no row of its own: its time outside its calls counts for its caller.
   if (outer_ != nullptr) outer_->inside_ns_ += module_ ? inside_ns_ : total;
   const std::lock_guard lock(thread_->mutex);
   if (thread_->stopped) return;
@@ -254,6 +255,7 @@ void ProfileSession::start(const std::shared_ptr<ProfileSession>& session) {
   current = session;
   current_address.store(session.get(), std::memory_order_release);
   Profiling::on_.store(true, std::memory_order_relaxed);
+  ModuleCalls::watch(ModuleWatcher::kProfiler, true);
 }
 
 void ProfileSession::stop() {
@@ -261,8 +263,9 @@ void ProfileSession::stop() {
     const std::lock_guard lock(current_guard);
     if (current.get() != this) return;
     Profiling::on_.store(false, std::memory_order_relaxed);
+    ModuleCalls::watch(ModuleWatcher::kProfiler, false);
     current_address.store(nullptr, std::memory_order_release);
-    current.reset();  // the Profiler holds this one
+    current.reset();  // the Profiler owns this one
   }
   auto collected = std::make_unique<ProfileResult>();
   const std::lock_guard lock(mutex);

@@ -3,6 +3,7 @@
 #include <adjoint/core/block_cache.h>
 #include <adjoint/core/check.h>
 #include <adjoint/core/large_blocks.h>
+#include <adjoint/core/state_log.h>
 #include <adjoint/core/step_capture.h>
 
 #include <unistd.h>
@@ -17,7 +18,8 @@
 namespace adjoint {
 namespace {
 
-// Requests from here on are compared with what is free: Linux would grant them and kill the process on first use.
+// Requests from this size on are compared with the free memory: Linux would grant them and kill the process on first
+// use.
 constexpr std::size_t kCheckedBytes = std::size_t{1} << 30;
 
 std::atomic<AllocationObserver> allocation_observer{nullptr};
@@ -55,11 +57,15 @@ void check_device(Device device) {
 }  // namespace
 
 Storage::Storage(void* data, std::size_t nbytes, Device device)
-    : data_(data), nbytes_(nbytes), device_(device), use_(static_cast<std::uint32_t>(MemoryScope::current())) {}
+    : data_(data),
+      nbytes_(nbytes),
+      made_after_(detail::StateLog::last()),
+      device_(device),
+      use_(static_cast<std::uint32_t>(MemoryScope::current())) {}
 
 std::shared_ptr<Storage> Storage::allocate(std::size_t nbytes, Device device, const TensorSpec* spec) {
   check_device(device);
-  // The owner comes first: memory without one would be lost if there were no room for it.
+  // The owner is created first: memory without one would leak if there were no room for it.
   auto storage = std::make_shared<Storage>(nullptr, nbytes, device);
   if (nbytes == 0) return storage;
   if (const AllocationObserver observer = allocation_observer.load(std::memory_order_relaxed)) observer(nbytes, device);
@@ -106,11 +112,11 @@ std::shared_ptr<Storage> Storage::allocate_pinned(std::size_t nbytes) {
 }
 
 void Storage::set_category(MemoryCategory category) {
-  const auto own = static_cast<std::uint32_t>(category);
+  const auto number = static_cast<std::uint32_t>(category);
   std::uint32_t before = use_.load(std::memory_order_relaxed);
-  while (!use_.compare_exchange_weak(before, before / kOneSave * kOneSave + own, std::memory_order_relaxed)) {
+  while (!use_.compare_exchange_weak(before, before / kOneSave * kOneSave + number, std::memory_order_relaxed)) {
   }
-  change_use(before, own - before % kOneSave);
+  change_use(before, number - before % kOneSave);
 }
 
 void Storage::recount(std::uint32_t before, std::uint32_t after) {

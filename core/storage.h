@@ -22,13 +22,13 @@ class LargeBlock;
 
 class ADJOINT_API Storage {
  public:
-  /// Allocates `nbytes` on `device`, uninitialised, for a tensor of `spec`, which messages tell (null: none). Throws
-  /// OutOfMemoryError where the memory is not there.
+  /// Allocates `nbytes` on `device`, uninitialised, for a tensor of `spec`, which messages describe (null: no tensor).
+  /// Throws OutOfMemoryError if memory is short.
   static std::shared_ptr<Storage> allocate(std::size_t nbytes, Device device, const TensorSpec* spec = nullptr);
-  /// Wraps memory that someone else owns; `release` (may be empty) runs when the last tensor lets go. Where this throws
-  /// it does not run: the memory is still the caller's.
+  /// Wraps memory that someone else owns; `release` (may be empty) runs when the last tensor is destroyed. If this
+  /// throws, it does not run, and the caller still owns the memory.
   static std::shared_ptr<Storage> wrap(void* data, std::size_t nbytes, Device device, std::function<void()> release);
-  /// Page-locked memory of the host (core/pinned.h). Ordinary memory where no GPU is.
+  /// Page-locked memory of the host (core/pinned.h). Ordinary memory without a GPU.
   static std::shared_ptr<Storage> allocate_pinned(std::size_t nbytes);
 
   Storage(void* data, std::size_t nbytes, Device device);
@@ -41,31 +41,35 @@ class ADJOINT_API Storage {
   Device device() const { return device_; }
   bool pinned() const { return pinned_; }
 
-  /// What the memory counts as (core/memory.h): kOther becomes kSaved while a tape keeps it.
+  /// The category of the memory (core/memory.h): kOther becomes kSaved while a tape keeps it.
   MemoryCategory category() const { return counted_as(use_.load(std::memory_order_relaxed)); }
   void set_category(MemoryCategory category);
-  /// A tape keeps it, and lets go.
+  /// Called when a tape starts, and stops, keeping it.
   void save() { change_use(use_.fetch_add(kOneSave, std::memory_order_relaxed), kOneSave); }
   void unsave() { change_use(use_.fetch_sub(kOneSave, std::memory_order_relaxed), 0U - kOneSave); }
 
-  /// Counts the writes made through tensors; a saved tensor whose count moved is an error at the sweep.
+  /// Counts the writes made through tensors; if the count of a saved tensor changed, the sweep throws.
   std::uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
+  /// Together with the elements of that count: tensors saved at it are valid again.
+  void set_version(std::uint32_t version) { version_.store(version, std::memory_order_relaxed); }
+  /// The number of the latest StateLog (core/state_log.h) at its creation.
+  std::uint64_t made_after() const { return made_after_; }
 
-  /// Frozen by as many sweeps as still read these elements and have shown them to a user's function: until they thaw,
+  /// Counts the running sweeps that still read these elements and have shown them to a user's function: meanwhile,
   /// writing through a tensor is an error.
   bool frozen() const { return frozen_.load(std::memory_order_relaxed) != 0; }
   void freeze() { frozen_.fetch_add(1, std::memory_order_relaxed); }
   void thaw() { frozen_.fetch_sub(1, std::memory_order_relaxed); }
 
-  /// Where a program froze these elements for inference: what kernels have made of them and keep. Null elsewhere. While
-  /// it is not, writing through a tensor is an error. Not to be set while others compute with the elements.
+  /// If a program froze these elements for inference: the forms that kernels derived from them. Null otherwise. If it
+  /// is set, writing through a tensor is an error. Do not set it while others compute with the elements.
   detail::KeptForms* forms() const { return forms_.get(); }
   const std::shared_ptr<detail::KeptForms>& shared_forms() const { return forms_; }
   void set_forms(std::shared_ptr<detail::KeptForms> forms) { forms_ = std::move(forms); }
 
  private:
-  // The category of its own in the lower 8 bits, above them how often it is saved.
+  // The lower 8 bits hold the category, and the upper ones the number of saves.
   static constexpr std::uint32_t kOneSave = 256;
   static MemoryCategory counted_as(std::uint32_t use) {
     const auto own = static_cast<MemoryCategory>(use % kOneSave);
@@ -78,6 +82,7 @@ class ADJOINT_API Storage {
 
   void* data_;
   std::size_t nbytes_;
+  std::uint64_t made_after_;
   Device device_;
   bool owned_ = true;
   bool pinned_ = false;
@@ -88,14 +93,14 @@ class ADJOINT_API Storage {
   std::function<void()> release_;
   std::unique_ptr<detail::LargeBlock> large_;
   std::shared_ptr<detail::KeptForms> forms_;
-  void* stream_ = nullptr;  // CUDA: the stream whose order the allocation and the release follow
+  void* stream_ = nullptr;  // CUDA: the stream that orders the allocation and the release
 };
 
-/// Gets the size of a block and its device before each allocation of the process; what it throws, the allocation
-/// throws.
+/// Gets the size of a block and its device before each allocation of the process; its exceptions propagate out of the
+/// allocation.
 using AllocationObserver = void (*)(std::size_t nbytes, Device device);
 
-/// For tests of what happens where memory is short; null for none.
+/// For tests of memory shortage; null for no observer.
 ADJOINT_API void observe_allocations(AllocationObserver observer);
 
 }  // namespace adjoint

@@ -1,6 +1,7 @@
 #include <adjoint/core/tape.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/module_calls.h>
 #include <adjoint/core/node.h>
 #include <adjoint/core/parallel.h>
 
@@ -14,12 +15,15 @@ namespace {
 
 std::atomic<std::uint64_t> next_serial{1};
 std::atomic<std::uint64_t> next_hook{1};
-std::atomic<bool> anomaly{false};
 std::mutex leaf_hooks;  // tapes of several threads read a leaf's hooks while programs add and remove them
 
 }  // namespace
 
 namespace detail {
+
+constinit std::atomic<std::uint8_t> ModuleCalls::watchers_{0};
+constinit thread_local const std::string* ModuleCalls::innermost_ = nullptr;
+
 namespace {
 
 bool is_finite(const Tensor& tensor) {
@@ -29,7 +33,7 @@ bool is_finite(const Tensor& tensor) {
   return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
 }
 
-// Anomaly mode: a call must not make NaN or infinity of operands that are finite.
+// Anomaly mode: a call must not turn finite operands into NaN or infinity.
 void check_finite(const char* op, std::span<const Tensor> in, std::span<const Tensor> results) {
   const auto odd = std::find_if_not(results.begin(), results.end(), is_finite);
   if (odd == results.end() || !std::all_of(in.begin(), in.end(), is_finite)) return;
@@ -101,7 +105,7 @@ void TapeImpl::check_task(const char* op) const {
                 op, entries_.size());
 }
 
-// Room for so many more entries: appending them cannot fail then.
+// Reserves room for this many more entries, so that appending them cannot fail.
 void TapeImpl::reserve(std::size_t more) {
   const std::size_t needed = entries_.size() + more;
   if (needed > entries_.capacity()) entries_.reserve(std::max(needed, 2 * entries_.capacity()));
@@ -118,7 +122,7 @@ void TapeImpl::add_leaf(const Tensor& tensor) {
   if (tensor.impl()->requires_grad) register_leaf(tensor);
 }
 
-// What can fail comes first, and is undone if it does.
+// Does everything that can fail first, and undoes it on failure.
 void TapeImpl::append(NodePtr<Node> node, std::span<const Tensor> in, std::span<const std::int64_t> ids,
                       std::span<const Tensor> outs, std::size_t results, std::uint32_t save_mask) {
   const std::size_t before = entries_.size(), savable = in.size() + outs.size();
@@ -177,7 +181,9 @@ void TapeImpl::trace(const Node& node, std::span<const Tensor> in) {
     if (!operand.defined()) continue;
     operands += fmt::format("{}{} {}", operands.empty() ? "" : ", ", operand.shape(), operand.dtype());
   }
-  traces_[static_cast<std::int64_t>(entries_.size())] = fmt::format("{}({})", node.name(), operands);
+  const std::string* const module = ModuleCalls::innermost();
+  traces_[static_cast<std::int64_t>(entries_.size())] =
+      fmt::format("{}({}){}", node.name(), operands, module == nullptr ? "" : " in " + *module);
 }
 
 std::vector<Tensor> TapeImpl::leaves() const {
@@ -198,7 +204,7 @@ void TapeImpl::remove_hook(std::uint64_t hook_id) {
   for (auto& [id, hooks] : hooks_) hooks.erase(hook_id);
 }
 
-// A copy: a hook may remove itself, or add others.
+// Returns a copy, because a hook may remove itself, or add others.
 std::map<std::uint64_t, GradientHook> TapeImpl::hooks_of(std::int64_t id) const {
   const Entry& entry = entries_[static_cast<std::size_t>(id)];
   if (entry.leaf.defined()) {
@@ -273,8 +279,33 @@ std::vector<Tensor> Tape::gradient(const Tensor& result, const std::vector<Tenso
   return gradients;
 }
 
-void set_anomaly_mode(bool on) { anomaly = on; }
-bool anomaly_mode() { return anomaly.load(std::memory_order_relaxed); }
+namespace {
+
+Tape& current_or_throw(const char* caller) {
+  Tape* const tape = Tape::current();
+  ADJOINT_CHECK(tape != nullptr,
+                "{}: a tape must record on this thread; got none; make a Tape before the result is computed, and call "
+                "this outside PauseTape",
+                caller);
+  return *tape;
+}
+
+}  // namespace
+
+void backward(const Tensor& result, const BackwardOptions& options) {
+  current_or_throw("backward").backward(result, options);
+}
+
+std::vector<Tensor> gradient(const Tensor& result, const std::vector<Tensor>& inputs, const GradientOptions& options) {
+  return current_or_throw("gradient").gradient(result, inputs, options);
+}
+
+void Tensor::backward() const { adjoint::backward(*this); }
+void Tensor::backward(const BackwardOptions& options) const { adjoint::backward(*this, options); }
+void Tensor::backward(const Tensor& gradient) const { adjoint::backward(*this, {.grad_output = gradient}); }
+
+void set_anomaly_mode(bool on) { detail::ModuleCalls::watch(detail::ModuleWatcher::kAnomaly, on); }
+bool anomaly_mode() { return detail::ModuleCalls::watched_by(detail::ModuleWatcher::kAnomaly); }
 
 std::uint64_t Tensor::register_hook(GradientHook hook) const {
   check_defined("register_hook", "tensor", *this);
@@ -296,7 +327,8 @@ std::uint64_t Tensor::register_hook(GradientHook hook) const {
 void Tensor::remove_hook(std::uint64_t id) const {
   check_defined("remove_hook", "tensor", *this);
   if (impl_->leaf) {
-    std::map<std::uint64_t, GradientHook>::node_type removed;  // goes after the lock, with all that the hook holds
+    std::map<std::uint64_t, GradientHook>::node_type
+        removed;  // destroyed after the lock, with everything that the hook holds
     const std::lock_guard lock(leaf_hooks);
     removed = impl_->leaf->hooks.extract(id);
   }

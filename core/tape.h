@@ -4,12 +4,12 @@
 //   Tensor loss = mse_loss(net(x), y);
 //   tape.backward(loss);                    // adds to .grad() of every leaf that requires it
 //
-// Nodes stand in execution order, so the sweep needs no sort and no recursion. Tapes nest within a thread, and the
+// Nodes are in execution order, so the sweep needs no sort and no recursion. Tapes nest within a thread, and the
 // innermost records; they may end in any order, and on another thread than the one that made them. Tapes of several
-// threads may share leaves. With no tape alive nothing is recorded.
+// threads may share leaves. Without a live tape nothing is recorded.
 //
-// Everything here is all or nothing: what throws, for want of memory too, has changed no .grad(), nor what the tape
-// holds, and may be tried again; but for a sweep without .retain, which lets go of what it has passed.
+// A call that throws, for lack of memory too, has changed neither a .grad() nor the tape, and may be repeated. The
+// exception is a sweep without .retain, which frees saved tensors as it goes.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -24,7 +24,7 @@
 namespace adjoint {
 
 struct BackwardOptions {
-  /// Keep what the gradients need, for another sweep over the same nodes, also where this one throws.
+  /// Keep the tensors that the gradients need, for another sweep over the same nodes, even if this one throws.
   bool retain = false;
   /// Record the sweep itself, for derivatives of a higher order. Implies retain.
   bool record = false;
@@ -73,27 +73,35 @@ class ADJOINT_API Tape {
   Tape& operator=(const Tape&) = delete;
 
   /// Adds d(result)/d(leaf) to .grad() of every leaf that requires a gradient; the result may be such a leaf itself.
-  /// Unless told to retain it frees what a call's gradients needed as soon as they are there; where it throws after
-  /// that, no .grad() has changed, but only the calls can be made again, not the sweep. Throws Error for a result that
+  /// Without .retain it frees a call's saved tensors as soon as its gradients are computed; if it throws after that, no
+  /// .grad() has changed, but only the forward calls can be repeated, not the sweep. Throws Error for a result that
   /// this tape did not record, one of several elements without grad_output, values changed in place since they were
-  /// saved, a second sweep without retain, and a hook that ends the tape.
+  /// saved, a second sweep without retain, and a hook that ends the tape, or that sweeps and recurses without end.
   void backward(const Tensor& result, const BackwardOptions& options = {});
   /// d(result)/d(input) for each input, a leaf or any recorded tensor. Never touches .grad().
   std::vector<Tensor> gradient(const Tensor& result, const std::vector<Tensor>& inputs,
                                const GradientOptions& options = {});
 
-  /// Recorded operations and leaves.
+  /// The number of recorded operations and leaves.
   std::size_t size() const;
 
-  /// The tape that records on this thread now; null where none does.
+  /// The tape that currently records on this thread; null if there is none. The functions backward and gradient sweep
+  /// with it.
   static Tape* current();
   /// For operators and hooks.
   detail::TapeImpl& impl() { return *impl_; }
 
  private:
-  std::shared_ptr<detail::TapeImpl> impl_;  // a sweep shares it: a hook may end the tape
+  std::shared_ptr<detail::TapeImpl> impl_;  // a sweep shares it, because a hook may end the tape
   detail::TapeScope scope_;
 };
+
+/// Tape::backward with the tape that currently records on this thread. Also throws Error if there is none.
+ADJOINT_API void backward(const Tensor& result, const BackwardOptions& options = {});
+/// d(result)/d(input) for each input: Tape::gradient with the tape that currently records on this thread. Also throws
+/// Error if there is none.
+ADJOINT_API std::vector<Tensor> gradient(const Tensor& result, const std::vector<Tensor>& inputs,
+                                         const GradientOptions& options = {});
 
 /// Hides every tape of this thread while it lives; a tape made inside it records again.
 class ADJOINT_API PauseTape {
@@ -104,16 +112,25 @@ class ADJOINT_API PauseTape {
   detail::TapeScope scope_;
 };
 
-/// f(inputs), keeping the inputs instead of f's intermediate results: the sweep computes f again, from the same random
-/// state. Leaves that f captures get their gradients too; a recorded tensor that f captures is an error: pass it as an
-/// input. Exact for any f whose result depends on its inputs, its leaves and random numbers alone. Throws Error for an
-/// empty f, and for one that changes an input in place, which the second run would meet changed.
+/// f(inputs), keeping the inputs and not f's intermediate results: the sweep computes f again, from the same random
+/// numbers. Leaves that f captures get their gradients too; a recorded tensor that f captures is an error: pass it as
+/// an input.
+///
+/// Other tensors that f changes in place, such as BatchNorm's statistics, change once: the second run starts from the
+/// contents that the first one found, and restores the contents from before it. This covers only writes to elements, by
+/// the calling thread. Other state of f is seen changed by the second run, and is changed again: numbers in members of
+/// a class, and handles to which f assigns another tensor. A module that runs in f must keep its state in buffers, and
+/// write to these in place.
+///
+/// Exact for any f whose result depends only on its inputs, its leaves, such tensors and random numbers. Throws Error
+/// for an empty f, and for one that changes an input in place.
 ADJOINT_API Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                               const std::vector<Tensor>& inputs);
 
-/// While on, a recorded call throws Error where it makes NaN or infinity of finite operands, and names itself; and
-/// sweeps do at the first gradient that is NaN where the gradient that came in was not, and name the forward call: its
-/// operator, its number on the tape, its operands' shapes. Slow: every result and every gradient is read back.
+/// While on, a recorded call that turns finite operands into NaN or infinity throws an Error that names it. Sweeps
+/// throw at the first NaN gradient computed from a gradient without NaN, and name the forward call: its operator, its
+/// operands' shapes, the path and type of the module that made it, and its number on the tape. Slow: every result and
+/// every gradient is read back.
 ADJOINT_API void set_anomaly_mode(bool on);
 ADJOINT_API bool anomaly_mode();
 

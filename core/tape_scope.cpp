@@ -1,5 +1,5 @@
-// Which tape records on a thread: the innermost of its tapes and pauses. They form a list, and may leave it in any
-// order, and on another thread than the one that they are listed for.
+// Determines which tape records on a thread: the innermost of its tapes and pauses. They form a list, and may leave it
+// in any order, and on another thread than the one that they are listed for.
 #include <adjoint/core/node.h>
 #include <adjoint/core/tape.h>
 
@@ -10,8 +10,8 @@
 namespace adjoint {
 namespace {
 
-std::mutex links;                                         // every list; never held while anything else runs
-thread_local std::atomic<Tape*> recording_tape{nullptr};  // read without the lock, as every operator does
+std::mutex links;                                         // guards every list; never held while anything else runs
+thread_local std::atomic<Tape*> recording_tape{nullptr};  // every operator reads it without the lock
 
 }  // namespace
 
@@ -25,7 +25,7 @@ struct ThreadTapes {
     recording->store(nullptr, std::memory_order_relaxed);
   }
 
-  // What records is stored first: see inherit().
+  // The recording tape is stored first: see inherit().
   void set_innermost(TapeScope* scope) {
     recording->store(scope == nullptr ? inherited : scope->tape_, std::memory_order_relaxed);
     innermost = scope;
@@ -66,7 +66,7 @@ struct ThreadTapes {
 
   // Atomic for inherit(), which takes no lock while the list is empty: no other thread can change it then.
   std::atomic<TapeScope*> innermost{nullptr};
-  Tape* inherited = nullptr;  // what records while the list is empty
+  Tape* inherited = nullptr;  // the recording tape while the list is empty
   std::atomic<Tape*>* recording;
 
   void inherit(Tape* tape) {
@@ -83,26 +83,31 @@ struct ThreadTapes {
 
 namespace {
 
-thread_local ThreadTapes this_thread;
+thread_local ThreadTapes thread_tapes;
 
 }  // namespace
 
-TapeScope::TapeScope(Tape* tape) : tape_(tape), outer_(nullptr), thread_(&this_thread) { thread_->add(*this); }
+TapeScope::TapeScope(Tape* tape) : tape_(tape), outer_(nullptr), thread_(&thread_tapes) { thread_->add(*this); }
 TapeScope::~TapeScope() { ThreadTapes::remove(*this); }
 
-TapeImpl* find_live_tape(std::uint64_t serial) { return this_thread.find(serial); }
-bool used_by_a_tape(const Tensor& tensor) { return this_thread.used(tensor); }
+TapeImpl* find_live_tape(std::uint64_t serial) { return thread_tapes.find(serial); }
+bool used_by_a_tape(const Tensor& tensor) { return thread_tapes.used(tensor); }
+
+HiddenTape::HiddenTape() : tape_(recording_tape.load(std::memory_order_relaxed)) {
+  recording_tape.store(nullptr, std::memory_order_relaxed);
+}
+HiddenTape::~HiddenTape() { recording_tape.store(tape_, std::memory_order_relaxed); }
 
 InheritTape::InheritTape(Tape* tape) : inherits_(tape != nullptr) {
-  if (inherits_) this_thread.inherit(tape);
+  if (inherits_) thread_tapes.inherit(tape);
 }
 InheritTape::~InheritTape() {
-  if (inherits_) this_thread.inherit(nullptr);
+  if (inherits_) thread_tapes.inherit(nullptr);
 }
 
 void mark_outside(const Tensor& base, const Tensor& result) {
   const TensorImpl& from = *base.impl();
-  const bool loses_gradient = (from.requires_grad || from.recorded()) && this_thread.innermost == nullptr;
+  const bool loses_gradient = (from.requires_grad || from.recorded()) && thread_tapes.innermost == nullptr;
   if (loses_gradient || from.outside_view) result.impl()->outside_view = true;
 }
 

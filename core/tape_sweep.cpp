@@ -1,4 +1,4 @@
-// The reverse sweep: one loop from the result's entry to the first, and the gradients' way into the leaves.
+// The reverse sweep: one loop from the result's entry to the first, and the transfer of gradients into the leaves.
 #include <adjoint/core/autocast.h>
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
@@ -7,6 +7,7 @@
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/strided.h>
 #include <adjoint/core/tape.h>
+#include <adjoint/core/untrained.h>
 
 #include <algorithm>
 #include <cmath>
@@ -40,11 +41,11 @@ void accumulate(Tensor& sum, Tensor&& term, bool record) {
 
 struct LeafGradient {
   Tensor leaf, grad;
-  Tensor sum = {};        // what becomes the leaf's gradient; in place, room for what is copied into it
-  bool in_place = false;  // as PyTorch does, where it can be: handles that a program holds stay current
+  Tensor sum = {};        // the leaf's new gradient or, in place, the memory for the copied operand
+  bool in_place = false;  // as in PyTorch, if possible, so that handles that a program holds stay current
 };
 
-// What the leaf's gradient will be, where that takes memory.
+// Computes the leaf's new gradient, if that takes memory.
 void prepare(LeafGradient& added, bool record) {
   const auto& [leaf, grad, sum, in_place] = added;
   ADJOINT_ASSERT(leaf.shape() == grad.shape(), "a leaf of shape {} got a gradient of shape {}", leaf.shape(),
@@ -55,8 +56,8 @@ void prepare(LeafGradient& added, bool record) {
                 grad.dtype(), grad.device(), leaf.shape(), leaf.dtype(), leaf.device());
   const Tensor before = leaf.grad();
   if (!before.defined()) {
-    // Leaves share a gradient only where nothing will be written to it in place. A leaf, which .grad_output may be,
-    // will, and would hold itself for ever.
+    // Leaves share a gradient only if nothing will be written to it in place. A leaf, which .grad_output may be, will
+    // be written to, and would hold itself for ever.
     added.sum = grad.impl()->recorded() || exclusively_owned(grad) ? grad : grad.clone();
     return;
   }
@@ -71,9 +72,9 @@ void prepare(LeafGradient& added, bool record) {
   added.sum = (tape_is_gone || impl.views_recorded ? before.detach() : before) + grad;
 }
 
-// To all of them or to none: what can fail comes first.
+// Adds to all of them or to none: everything that can fail comes first.
 void add_to_leaves(std::vector<LeafGradient>& leaf_grads, bool record) {
-  std::vector<Tensor> before;  // goes after the lock, with all that it holds
+  std::vector<Tensor> before;  // destroyed after the lock, with everything that it holds
   before.reserve(leaf_grads.size());
   const std::lock_guard lock(leaf_gradients);
   std::vector<const Storage*> written;
@@ -86,7 +87,7 @@ void add_to_leaves(std::vector<LeafGradient>& leaf_grads, bool record) {
   }
   if (longest > kStridedGrain) prepare_threads();
   std::sort(written.begin(), written.end());
-  for (auto& [leaf, grad, sum, in_place] : leaf_grads) {  // none may be what another is added to
+  for (auto& [leaf, grad, sum, in_place] : leaf_grads) {  // no gradient may be one that is added to another
     const bool shared = std::binary_search(written.begin(), written.end(), grad.impl()->storage.get());
     if (in_place && shared) grad = grad.clone();
   }
@@ -95,7 +96,7 @@ void add_to_leaves(std::vector<LeafGradient>& leaf_grads, bool record) {
     if (!in_place) {
       leaf.set_grad(sum);
       before.push_back(std::move(own));
-    } else if (sum.defined()) {  // kernels write contiguous results only
+    } else if (sum.defined()) {  // kernels write only contiguous results
       copy_into(own, sum);
       sum.add_(grad);
       copy_into(sum, own);
@@ -135,7 +136,7 @@ class TapeImpl::Frozen {
 
 namespace {
 
-// The sinks that have taken a gradient of this sweep; a sweep that throws abandons them.
+// The sinks that own this sweep, in an order that is the same in every process; a sweep that throws abandons them.
 class Sinks {
  public:
   Sinks() = default;
@@ -145,6 +146,17 @@ class Sinks {
   Sinks(const Sinks&) = delete;
   Sinks& operator=(const Sinks&) = delete;
 
+  void begin(std::uint64_t tape, const auto& leaves) {
+    const std::vector<std::shared_ptr<PlacingSink>> watching = sinks_that_watch();
+    if (watching.empty()) return;
+    const std::vector<Tensor> reached = leaves();
+    for (const auto& sink : watching) {
+      if (sink->begin(tape, reached)) sinks_.push_back(sink);
+    }
+    for (const auto& sink : watching) {
+      if (sinks_.size() > 1) sink->share();
+    }
+  }
   bool take(const Tensor& leaf, const Tensor& gradient, bool record) {
     const std::shared_ptr<GradientSink> sink = sink_of(leaf);
     if (sink == nullptr) return false;
@@ -152,15 +164,13 @@ class Sinks {
         !record,
         "backward: gradients that DataParallel averages must not be recorded; got .record; use gradient() for "
         "the derivatives that are differentiated again");
-    note(sink);
     return sink->take(leaf, gradient);
   }
-  // None where a hook looks at the gradient, which may keep it.
+  // No place if a hook looks at the gradient, because it may keep it.
   Tensor place(const Tensor& leaf, const auto& has_hooks) {
     const std::shared_ptr<GradientSink> sink = sink_of(leaf);
     auto* const placing = dynamic_cast<PlacingSink*>(sink.get());
     if (placing == nullptr || has_hooks()) return {};
-    note(sink);
     return placing->place(leaf);
   }
   void finish() {
@@ -176,11 +186,8 @@ class Sinks {
     const LeafState* const state = leaf.impl()->leaf.get();
     return state == nullptr ? nullptr : state->sink.lock();
   }
-  void note(const std::shared_ptr<GradientSink>& sink) {
-    if (std::find(sinks_.begin(), sinks_.end(), sink) == sinks_.end()) sinks_.push_back(sink);
-  }
 
-  std::vector<std::shared_ptr<GradientSink>> sinks_;  // in the order of their first gradients
+  std::vector<std::shared_ptr<GradientSink>> sinks_;
 };
 
 }  // namespace
@@ -201,6 +208,25 @@ Tensor TapeImpl::seed(const char* caller, const Tensor& result, const GradientOp
   return given;
 }
 
+// The leaves that the result depends on, including those to which a rule gives no gradient.
+std::vector<Tensor> TapeImpl::leaves_behind(std::int64_t last) const {
+  std::vector<Tensor> leaves;
+  std::vector<bool> behind(static_cast<std::size_t>(last) + 1, false);
+  behind.back() = true;
+  for (auto id = behind.size(); id-- > 0;) {
+    const Entry& entry = entries_[id];
+    if (behind[id] && entry.leaf.defined()) leaves.push_back(entry.leaf);
+    const Node* const node = entry.node.get();
+    if (node == nullptr) continue;
+    const auto end = behind.begin() + static_cast<std::ptrdiff_t>(std::min(id + node->results, behind.size()));
+    if (std::find(behind.begin() + static_cast<std::ptrdiff_t>(id), end, true) == end) continue;
+    for (std::size_t i = 0; i < node->size; ++i) {
+      if (node->ids[i] >= 0) behind[static_cast<std::size_t>(node->ids[i])] = true;
+    }
+  }
+  return leaves;
+}
+
 std::vector<bool> TapeImpl::reachable(const std::vector<std::int64_t>& targets, std::int64_t last) const {
   std::vector<bool> reaches(static_cast<std::size_t>(last) + 1, false);
   for (const std::int64_t target : targets) {
@@ -218,9 +244,45 @@ std::vector<bool> TapeImpl::reachable(const std::vector<std::int64_t>& targets, 
   return reaches;
 }
 
-Tensor TapeImpl::run_hooks(std::int64_t id, Tensor grad, Frozen& frozen) const {
+namespace {
+
+// A program's function, a hook or the gradient of a call, that a sweep of this thread runs. It may sweep too, and be
+// entered again; one that does so each time would recurse until the stack ends.
+class Running {
+ public:
+  Running(const char* caller, const char* what, const Node* node, std::uint64_t hook)
+      : node_(node), hook_(hook), outer_(innermost_) {
+    int within = 0;
+    for (const Running* other = outer_; other != nullptr; other = other->outer_) {
+      within += other->node_ == node && other->hook_ == hook ? 1 : 0;
+    }
+    ADJOINT_CHECK(within < kMost,
+                  "{}: {} must not begin a sweep that comes to it again; got {} such sweeps within each other; sweep "
+                  "when this sweep is done",
+                  caller, what, within);
+    innermost_ = this;
+  }
+  ~Running() { innermost_ = outer_; }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  static constexpr int kMost = 8;  // a few levels that end are allowed
+  static constinit thread_local const Running* innermost_;
+
+  const Node* node_;
+  std::uint64_t hook_;
+  const Running* outer_;
+};
+
+constinit thread_local const Running* Running::innermost_ = nullptr;
+
+}  // namespace
+
+Tensor TapeImpl::run_hooks(const char* caller, std::int64_t id, Tensor grad, Frozen& frozen) const {
   const Tape* const recording = Tape::current();
   for (const auto& [hook_id, hook] : hooks_of(id)) {
+    const Running running(caller, "a hook", nullptr, hook_id);
     frozen.add(grad);
     Tensor replacement = hook(grad);
     ADJOINT_CHECK(!ended_ && Tape::current() == recording,
@@ -246,7 +308,7 @@ std::string TapeImpl::describe(std::int64_t id) const {
   return fmt::format("{}, call #{} on its tape", trace == traces_.end() ? node.name() : trace->second, id);
 }
 
-// Null where the call was not profiled, or its gradient is not.
+// Null if the call, or its gradient, is not profiled.
 const ProfilePlace* TapeImpl::place_of(std::int64_t id) const {
   if (!Profiling::on()) [[likely]]
     return nullptr;
@@ -262,7 +324,7 @@ void TapeImpl::check_saved(const char* caller, std::int64_t id) const {
   for (std::size_t i = 0; i < node.size + node.outputs && node.saved != nullptr; ++i) {
     const Tensor& tensor = node.saved[i];
     ADJOINT_CHECK(
-        !tensor.defined() || tensor.impl()->storage->version() == node.versions[i],
+        !tensor.defined() || tensor.impl()->storage->version() == node.versions[i] || node.restores(tensor),
         "{}: {} of {} was changed in place after it was saved for the gradient; got shape {}; change a clone()", caller,
         i < node.size ? fmt::format("operand {}", i) : "the result", describe(id), tensor.shape());
   }
@@ -276,7 +338,9 @@ void TapeImpl::check_nan(std::int64_t id, std::span<const Tensor> in, const Tens
 }
 
 void TapeImpl::not_recorded(const char* caller, const Tensor& result) const {
-  std::string why = "compute it while the tape is alive, from a tensor that requires a gradient";
+  std::string why =
+      "compute it while the tape is alive, from a tensor that requires a gradient; a gradient is recorded "
+      "where it is made with .record = true";
   if (result.impl()->recorded()) {
     why = "it was recorded on another tape: sweep with that one";
   } else if (calls_.load() == 0) {
@@ -310,14 +374,16 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
   const std::int64_t first = how.to_leaves || targets.empty() ? 0 : *std::min_element(targets.begin(), targets.end());
 
   std::vector<Tensor> results(targets.size());
-  // Gradients are added at the end: a sweep that throws has changed none.
+  // Gradients are added at the end, so a sweep that throws has changed none.
   std::vector<LeafGradient> leaf_grads;
+  std::vector<const TensorImpl*> reached;
   Frozen frozen;
   Sinks sinks;
-  GradientPlaces places;  // of the call whose rules run
+  GradientPlaces places;  // of the call whose rules are running
   if (options.grad_output.defined()) frozen.add(options.grad_output);
   std::vector<Tensor> grads(static_cast<std::size_t>(last) + 1);
   grads.back() = seed(caller, result, options);
+  if (how.to_leaves && !options.record) sinks.begin(serial_, [&] { return leaves_behind(last); });
   std::vector<Tensor> result_grads, operand_grads;
   std::vector<bool> needed;
   for (std::int64_t id = last; id >= first; --id) {
@@ -327,19 +393,20 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
     Tensor& grad = grads[static_cast<std::size_t>(id)];
     const bool is_target = std::find(targets.begin(), targets.end(), id) != targets.end();
     if (grad.defined() && wanted(id)) {
-      // Where the sweep only passes through a checkpoint, hooks wait for the whole gradient.
-      if (!(is_target && how.stop_at_targets)) grad = run_hooks(id, std::move(grad), frozen);
+      // If the sweep only passes through a checkpoint, hooks wait for the whole gradient.
+      if (!(is_target && how.stop_at_targets)) grad = run_hooks(caller, id, std::move(grad), frozen);
       for (std::size_t t = 0; is_target && t < targets.size(); ++t) {
         if (targets[t] == id) results[t] = grad;
       }
-      if (leaf.defined() && how.to_leaves && !sinks.take(leaf, grad, options.record)) {
-        leaf_grads.push_back({leaf, std::move(grad)});
+      if (leaf.defined() && how.to_leaves) {
+        reached.push_back(leaf.impl());
+        if (!sinks.take(leaf, grad, options.record)) leaf_grads.push_back({leaf, std::move(grad)});
       }
     }
     if (is_target && how.stop_at_targets) grad = {};
     if (node == nullptr) {
       if (leaf.defined()) grad = {};
-      continue;  // a result behind its operation's first waits for it
+      continue;  // one of an operation's later results, which waits for the first
     }
     result_grads.assign(node->results, {});
     for (std::size_t i = 0; i < node->results && id + static_cast<std::int64_t>(i) <= last; ++i) {
@@ -364,6 +431,7 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
       if (place.defined()) places.add(i, operand, std::move(place));
     }
     {
+      const Running running(caller, node->name(), node, 0);
       const GradientPlaces::Use use(places);
       const AtPlace there(place_of(id));
       node->backward(result_grads, needed, operand_grads);
@@ -377,14 +445,15 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
         check_nan(id, result_grads, operand_grads[i]);
       accumulate(grads[static_cast<std::size_t>(node->ids[i])], std::move(operand_grads[i]), options.record);
     }
-    // At once, so that its memory serves the calls in front. What saved nothing serves other sweeps too: a parameter's
-    // cast may stand in front of several results.
+    // Released at once, so that its memory serves earlier calls. A node that saved nothing serves other sweeps too: a
+    // parameter's cast may precede several results.
     if (!options.retain && !options.record && node->saved != nullptr) node->release();
   }
   sinks.finish();
   frozen.thaw();
   add_to_leaves(leaf_grads, options.record);
   sinks.commit();
+  if (!reached.empty()) check_trained(reached);
   return results;
 }
 

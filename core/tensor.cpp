@@ -6,8 +6,10 @@
 #include <adjoint/core/fill.h>
 #include <adjoint/core/gradient_places.h>
 #include <adjoint/core/node.h>
+#include <adjoint/core/promote.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/scalar.h>
+#include <adjoint/core/state_log.h>
 #include <adjoint/core/step_capture.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
@@ -23,7 +25,7 @@ const TensorImpl& checked(const char* member, const TensorImpl* impl) {
   return *impl;
 }
 
-// Of a shape that has elements.
+// For a shape that has elements.
 bool strides_are_contiguous(const Shape& shape, const Strides& strides) {
   std::int64_t expected = 1;
   for (std::size_t axis = shape.size(); axis-- > 0;) {
@@ -62,13 +64,13 @@ void check_not_frozen(const char* op, const TensorImpl& impl) {
       op, impl.shape);
 }
 
-// For messages: every digit of an integer.
+// For messages: prints every digit of an integer.
 template <class T>
 auto printable(T value) {
   return convert<std::conditional_t<std::is_integral_v<T>, std::int64_t, double>>(value);
 }
 
-// Values of a caller's are refused as scalars are, where casts of tensors would change them.
+// A caller's values are refused like scalars if casts of tensors would change them.
 template <class From>
 void check_held(const std::vector<From>& values, DType dtype, const Shape& shape) {
   visit(dtype, [&]<class To>() {
@@ -111,7 +113,7 @@ bool overlaps_itself(const Tensor& tensor) {
   return false;
 }
 
-void check_writable(const char* op, const Tensor& tensor) {
+void check_writable(const char* op, const Tensor& tensor, std::span<const Tensor> sources) {
   const TensorImpl& impl = checked(op, tensor.impl());
   ADJOINT_CHECK(!impl.recorded(),
                 "{}: in-place operations must not change a recorded tensor; got shape {}; use the "
@@ -131,21 +133,44 @@ void check_writable(const char* op, const Tensor& tensor) {
       !overlaps_itself(tensor),
       "{}: elements of the tensor must not share memory; got an expanded tensor of shape {}; clone() it first", op,
       impl.shape);
+  if (Tape::current() == nullptr || !is_floating_point(impl.dtype)) return;
+  for (const Tensor& source : sources) {
+    if (!source.defined()) continue;
+    const TensorImpl& from = *source.impl();
+    ADJOINT_CHECK(!from.requires_grad && !from.recorded() && !from.outside_view,
+                  "{}: in-place operations are not recorded, and must not read what requires a gradient while a tape "
+                  "records; got an operand of shape {}; use the operation that returns a new tensor, as x = x + y, or "
+                  "detach() the operand",
+                  op, from.shape);
+  }
 }
 
 // ---- Tensors of a caller's values.
+
+namespace {
+
+// The default dtype for values of a C++ type, as in PyTorch.
+template <class T>
+constexpr DType own_dtype() {
+  if constexpr (std::is_floating_point_v<T>) return kFloat32;
+  if constexpr (std::is_same_v<T, std::int32_t>) return kInt64;
+  return dtype_of<T>;
+}
+
+}  // namespace
 
 template <class T>
 Tensor Tensor::from_vector(const std::vector<T>& values, const Shape& shape, const TensorOptions& options) {
   const OpScope scope("from_vector");
   ADJOINT_CHECK(static_cast<std::int64_t>(values.size()) == shape.numel(),
                 "from_vector: the number of values must be the shape's; got {} values, shape {}", values.size(), shape);
-  check_held(values, options.dtype, shape);
+  const DType dtype = options.dtype.value_or(own_dtype<T>());
+  check_held(values, dtype, shape);
   Tensor host = make_tensor({shape, dtype_of<T>}, kCPU);
   std::copy(values.begin(), values.end(), host.mutable_data<T>());
   Tensor tensor = host;
-  if (options.dtype != dtype_of<T> || !options.device.is_cpu()) {
-    tensor = make_tensor({shape, options.dtype}, options.device);
+  if (dtype != dtype_of<T> || !options.device.is_cpu()) {
+    tensor = make_tensor({shape, dtype}, options.device);
     copy_into(host, tensor);
   }
   if (options.requires_grad) tensor.requires_grad_();
@@ -154,15 +179,16 @@ Tensor Tensor::from_vector(const std::vector<T>& values, const Shape& shape, con
 
 Tensor Tensor::from_blob(void* data, const Shape& shape, const TensorOptions& options) {
   const OpScope scope("from_blob");
-  const TensorSpec spec{shape, options.dtype};
+  const TensorSpec spec{shape, options.dtype.value_or(kFloat32)};
   const std::int64_t numel = shape.numel();
   const std::size_t nbytes = checked_nbytes(spec, numel);
   ADJOINT_CHECK(data != nullptr || nbytes == 0, "from_blob: data must not be null; got a null pointer, shape {}",
                 shape);
-  ADJOINT_CHECK(reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(element_size(options.dtype)) == 0,
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  const auto size = static_cast<std::uintptr_t>(adjoint::element_size(spec.dtype));
+  ADJOINT_CHECK(address % size == 0,
                 "from_blob: data must be aligned to its elements; got an address of remainder {} by {} bytes",
-                reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(element_size(options.dtype)),
-                element_size(options.dtype));
+                address % size, size);
   Tensor tensor = wrap_storage(Storage::wrap(data, nbytes, options.device, {}), spec, numel);
   if (options.requires_grad) tensor.requires_grad_();
   return tensor;
@@ -180,8 +206,17 @@ std::int64_t Tensor::size(std::int64_t axis) const {
   const Shape& shape = checked("size", impl()).shape;
   return shape[resolve_axis("size", axis, shape.size())];
 }
+std::int64_t Tensor::stride(std::int64_t axis) const {
+  const Strides& strides = checked("stride", impl()).strides;
+  return strides[resolve_axis("stride", axis, strides.size())];
+}
 std::int64_t Tensor::numel() const { return checked("numel", impl()).numel; }
-std::size_t Tensor::nbytes() const { return static_cast<std::size_t>(numel() * element_size(dtype())); }
+std::int64_t Tensor::element_size() const { return adjoint::element_size(checked("element_size", impl()).dtype); }
+std::size_t Tensor::nbytes() const { return static_cast<std::size_t>(numel() * element_size()); }
+bool Tensor::is_floating_point() const {
+  return adjoint::is_floating_point(checked("is_floating_point", impl()).dtype);
+}
+bool Tensor::is_leaf() const { return !checked("is_leaf", impl()).recorded(); }
 bool Tensor::is_contiguous() const { return checked("is_contiguous", impl()).contiguous; }
 TensorOptions Tensor::options() const {
   const TensorImpl& impl = checked("options", this->impl());
@@ -195,13 +230,15 @@ const void* Tensor::raw_data() const {
   if (impl.storage->data() == nullptr) return nullptr;
   if (detail::StepCapture* const capture = detail::StepCapture::current()) [[unlikely]]
     capture->use(*this, false);
-  return static_cast<const std::byte*>(impl.storage->data()) + impl.offset * element_size(impl.dtype);
+  return static_cast<const std::byte*>(impl.storage->data()) + impl.offset * adjoint::element_size(impl.dtype);
 }
 
 void* Tensor::raw_mutable_data() {
   checked("raw_mutable_data", impl());
   const void* data = raw_data();
   check_not_frozen("raw_mutable_data", *impl_);
+  if (detail::StateLog* const log = detail::StateLog::current()) [[unlikely]]
+    log->before_write(impl_->storage);
   impl_->storage->bump_version();
   if (detail::StepCapture* const capture = detail::StepCapture::current()) [[unlikely]]
     capture->use(*this, true);
@@ -241,8 +278,15 @@ T Tensor::item() const {
         holds<T>(value),
         "item: the type asked for must hold the value{}; got {} of {} for {}; ask for another, or convert with "
         "to()",
-        is_floating_point(dtype_of<T>) ? "" : " exactly", printable(value), dtype(), dtype_of<T>);
+        adjoint::is_floating_point(dtype_of<T>) ? "" : " exactly", printable(value), dtype(), dtype_of<T>);
     return convert<T>(value);
+  });
+}
+
+Scalar Tensor::item() const {
+  return visit(dtype(), [&]<class T>() -> Scalar {
+    using Number = std::conditional_t<is_reduced_float<T>, float, T>;
+    return item<Number>();
   });
 }
 
@@ -266,7 +310,7 @@ std::vector<T> Tensor::to_vector() const {
   template ADJOINT_API std::vector<T> Tensor::to_vector<T>() const; \
   template ADJOINT_API Tensor Tensor::from_vector<T>(const std::vector<T>&, const Shape&, const TensorOptions&);
 ADJOINT_INSTANTIATE(float16)
-ADJOINT_INSTANTIATE(bfloat16)
+ADJOINT_INSTANTIATE(adjoint::bfloat16)
 ADJOINT_INSTANTIATE(float)
 ADJOINT_INSTANTIATE(double)
 ADJOINT_INSTANTIATE(std::int32_t)
@@ -284,7 +328,7 @@ Tensor Tensor::view_as(const Shape& shape, const Strides& strides, std::int64_t 
   view->shape = shape;
   view->strides = strides;
   view->numel = shape.numel();
-  view->offset = view->numel == 0 ? 0 : offset;  // so that offsets of views of it cannot add up beyond 63 bits
+  view->offset = view->numel == 0 ? 0 : offset;  // so that offsets of views of it cannot exceed 63 bits
   view->dtype = base.dtype;
   view->contiguous = view->numel == 0 || strides_are_contiguous(shape, strides);
   return Tensor(std::move(view));
@@ -363,7 +407,7 @@ Tensor& Tensor::zero_() {
 
 Tensor& Tensor::copy_(const Tensor& source) {
   const OpScope scope("copy_");
-  check_writable("copy_", *this);
+  check_writable("copy_", *this, {&source, 1});
   check_defined("copy_", "source", source);
   ADJOINT_CHECK(broadcast_shapes("copy_", shape(), source.shape()) == shape(),
                 "copy_: source must broadcast to the tensor's shape; got source {}, tensor {}", source.shape(),
@@ -374,7 +418,7 @@ Tensor& Tensor::copy_(const Tensor& source) {
     strides[lead + axis] = source.shape()[axis] == 1 ? 0 : source.strides()[axis];
   }
   Tensor broadcast = source.view_as(shape(), strides, source.storage_offset());
-  // A source that shares memory with the destination is read whole before anything is written.
+  // A source that shares memory with the destination is read completely before anything is written.
   if (source.impl()->storage == impl_->storage) {
     Tensor copy = make_tensor({shape(), source.dtype()}, source.device());
     copy_into(broadcast, copy);

@@ -12,9 +12,13 @@
 namespace adjoint::data {
 
 AppendFile::AppendFile(const char* op, const std::filesystem::path& path, If which) : op_(op), path_(path.string()) {
-  // Non-blocking, should a pipe be there.
+  open(which == If::kNew ? O_EXCL : 0);
+}
+
+void AppendFile::open(int further_flags) {
+  // Non-blocking, in case the path is a pipe.
   const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-  file_.reset(::open(path_.c_str(), which == If::kNew ? flags | O_EXCL : flags, 0666));
+  file_.reset(::open(path_.c_str(), flags | further_flags, 0666));
   struct stat status {};
   if (!file_.is_open() || ::fstat(file_.get(), &status) != 0) fail_system("open");
   ADJOINT_CHECK(S_ISREG(status.st_mode), "{}: '{}' must be a regular file", op_, path_);
@@ -27,8 +31,7 @@ void AppendFile::append(std::string_view bytes) {
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
       const int reason = count == 0 ? ENOSPC : errno;
-      static_cast<void>(::ftruncate(file_.get(), static_cast<off_t>(size_)) ==
-                        0);  // the first error is the one to tell
+      static_cast<void>(::ftruncate(file_.get(), static_cast<off_t>(size_)) == 0);  // reports the first error
       errno = reason;
       fail_system("write");
     }
@@ -40,6 +43,13 @@ void AppendFile::append(std::string_view bytes) {
 void AppendFile::truncate(std::uint64_t size) {
   if (::ftruncate(file_.get(), static_cast<off_t>(size)) != 0) fail_system("shorten");
   size_ = size;
+}
+
+void AppendFile::replace(std::string_view bytes) {
+  AtomicFile file(op_, path_);
+  file.write(bytes);
+  file.commit();
+  open(0);
 }
 
 void AppendFile::fail_system(const char* what) const {

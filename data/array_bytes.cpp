@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
+#include <vector>
 
 namespace adjoint::data {
 namespace {
@@ -34,7 +36,7 @@ void turn_bytes(T* elements, std::int64_t count) {
   }
 }
 
-/// out, in row-major order, from elements of which the first axis varies fastest.
+/// Fills out, in row-major order, from elements whose first axis varies fastest.
 template <class T>
 void reorder(const T* in, T* out, const Shape& shape) {
   Strides strides = shape;
@@ -55,22 +57,60 @@ void reorder(const T* in, T* out, const Shape& shape) {
   }
 }
 
+/// Bytes of an element in the file.
+std::uint64_t stored_size(const StoredArray& stored) {
+  switch (stored.narrow) {
+    case Narrow::kNone: break;
+    case Narrow::kInt8: return 1;
+    case Narrow::kInt16:
+    case Narrow::kUInt16: return 2;
+    case Narrow::kUInt32: return 4;
+    case Narrow::kUInt64: return 8;
+  }
+  return static_cast<std::uint64_t>(element_size(stored.dtype));
+}
+
+/// Reads the rest of the file, elements that need conversion to the result's dtype.
+template <class Stored, class Wide>
+void read_narrow(ByteReader& reader, bool big_endian, Tensor& result) {
+  std::vector<Stored> stored(static_cast<std::size_t>(result.numel()));
+  reader.read_all(stored.data(), stored.size() * sizeof(Stored), "elements");
+  if (big_endian) turn_bytes(stored.data(), result.numel());
+  auto* out = static_cast<Wide*>(result.raw_mutable_data());
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    if constexpr (sizeof(Stored) == sizeof(Wide)) {
+      ADJOINT_CHECK(stored[i] <= static_cast<Stored>(std::numeric_limits<Wide>::max()),
+                    "{}: '{}' must hold numbers below 2^63, as int64 does; got {} as element {} of the file",
+                    reader.op(), reader.name(), stored[i], i);
+    }
+    out[i] = static_cast<Wide>(stored[i]);
+  }
+}
+
 }  // namespace
 
 Tensor read_elements(ByteReader& reader, const StoredArray& stored, const ReadArrayOptions& options) {
   const OpScope scope(reader.op());
   const std::uint64_t bytes = bytes_of(reader, stored, options);
-  reader.check_left(bytes, "elements");
+  reader.check_left(bytes / static_cast<std::uint64_t>(element_size(stored.dtype)) * stored_size(stored), "elements");
   Tensor result = Tensor::empty(stored.shape, {.dtype = stored.dtype});
-  reader.read_all(result.raw_mutable_data(), bytes, "elements");
+  switch (stored.narrow) {
+    case Narrow::kNone: reader.read_all(result.raw_mutable_data(), bytes, "elements"); break;
+    case Narrow::kInt8: read_narrow<std::int8_t, std::int32_t>(reader, stored.big_endian, result); break;
+    case Narrow::kInt16: read_narrow<std::int16_t, std::int32_t>(reader, stored.big_endian, result); break;
+    case Narrow::kUInt16: read_narrow<std::uint16_t, std::int32_t>(reader, stored.big_endian, result); break;
+    case Narrow::kUInt32: read_narrow<std::uint32_t, std::int64_t>(reader, stored.big_endian, result); break;
+    case Narrow::kUInt64: read_narrow<std::uint64_t, std::int64_t>(reader, stored.big_endian, result); break;
+  }
   reader.check_end();
-  if (stored.dtype == kBool) {  // any other value of a bool's byte is none of C++'s
+  if (stored.dtype == kBool) {  // any other value of a bool's byte is undefined behaviour in C++
     auto* values = static_cast<std::uint8_t*>(result.raw_mutable_data());
     std::transform(values, values + bytes, values, [](std::uint8_t value) { return value != 0 ? 1 : 0; });
   }
   if (bytes == 0) return result;
   visit_bits(stored.dtype, [&]<class T>() {
-    if (stored.big_endian) turn_bytes(static_cast<T*>(result.raw_mutable_data()), result.numel());
+    if (stored.big_endian && stored.narrow == Narrow::kNone)
+      turn_bytes(static_cast<T*>(result.raw_mutable_data()), result.numel());
     if (!stored.fortran_order || stored.shape.size() < 2) return;
     Tensor ordered = Tensor::empty(stored.shape, {.dtype = stored.dtype});
     reorder(static_cast<const T*>(result.raw_data()), static_cast<T*>(ordered.raw_mutable_data()), stored.shape);

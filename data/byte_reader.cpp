@@ -14,7 +14,7 @@
 namespace adjoint::data {
 namespace {
 
-// Deflate makes at most 1032 bytes of one (zlib's technical details: 258 bytes take two bits).
+// Deflate expands one byte to at most 1032 (zlib's technical details: 258 bytes take two bits).
 constexpr std::uint64_t kMaxExpansion = 1032;
 
 }  // namespace
@@ -51,7 +51,7 @@ class ByteReader::Gzip {
                         owner_.name());
         }
       } else {
-        if (stream_.avail_in == 0 && !refill()) break;
+        if (ends()) break;
         check(::inflateReset(&stream_));
         in_member_ = true;
       }
@@ -61,6 +61,22 @@ class ByteReader::Gzip {
 
  private:
   static constexpr std::size_t kPiece = std::size_t{1} << 16;
+
+  /// Between members, accepts only zeros, which fill the last block of a tape or of an encrypted file.
+  bool ends() {
+    bool padded = false;
+    while (stream_.avail_in > 0 || refill()) {
+      if (*stream_.next_in != 0) {
+        ADJOINT_CHECK(!padded, "{}: '{}' must end after its gzip members and zeros; got more", owner_.op(),
+                      owner_.name());
+        return false;
+      }
+      padded = true;
+      ++stream_.next_in;
+      --stream_.avail_in;
+    }
+    return true;
+  }
 
   bool refill() {
     stream_.next_in = packed_.data();
@@ -94,7 +110,7 @@ ByteReader::~ByteReader() = default;
 
 void ByteReader::find_gzip() {
   first_count_ = read_stored(first_, sizeof(first_));
-  if (first_count_ == 1) first_[1] = first_[0];  // what is left stands at the end
+  if (first_count_ == 1) first_[1] = first_[0];  // unread bytes are at the end of first_
   if (first_count_ == 2 && first_[0] == 0x1f && first_[1] == 0x8b) gzip_ = std::make_unique<Gzip>(*this);
 }
 

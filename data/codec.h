@@ -1,4 +1,4 @@
-// What the PNG and JPEG codecs hand to image.cpp. Internal.
+// The interface between the PNG and JPEG codecs and image.cpp. Internal.
 #pragma once
 
 #include <adjoint/core/tensor.h>
@@ -13,7 +13,7 @@
 
 namespace adjoint::data {
 
-/// Interleaved samples as a file holds them, rows from the top; 16-bit samples in the machine's byte order.
+/// Interleaved samples in the file's layout, rows from the top; 16-bit samples in the machine's byte order.
 struct Raster {
   std::int64_t height = 0, width = 0, channels = 0;
   int bit_depth = 8;                  // 8 or 16
@@ -21,26 +21,26 @@ struct Raster {
   std::vector<std::uint8_t> samples;  // height * width * channels * bit_depth / 8 bytes
 
   std::int64_t row_bytes() const { return width * channels * (bit_depth / 8); }
-  /// What it is read as.
+  /// The dtype in which it is read.
   DType dtype(const ReadImageOptions& options) const {
     return options.keep_depth && bit_depth == 16 ? kFloat32 : options.dtype;
   }
 };
 
-/// Makes a picture (C, H, W) of rows as a file stores them, or of a part of them: takes their channels apart and turns
-/// them upright, each row while the nearest cache holds it.
+/// Builds a picture (C, H, W) from rows in the file's layout, or from a part of them: separates their channels and
+/// turns them upright, each row while it is in the nearest cache.
 class PictureRows {
  public:
-  /// `layout` tells extents, channels, depth and orientation; its samples are not looked at. Of the stored pixels those
-  /// of `part` are taken. Each has `pixel_samples` samples, of which the first are the channels.
+  /// `layout` gives extents, channels, depth and orientation; its samples are not read. Only the stored pixels in
+  /// `part` are taken. Each has `pixel_samples` samples, the first of which are the channels.
   PictureRows(const Raster& layout, const Window& part, std::int64_t pixel_samples, DType dtype);
-  /// Whether put() does anything with row `y`.
+  /// Returns true if put() uses row `y`.
   bool wants(std::int64_t y) const { return y >= part_.top && y - part_.top < part_.height; }
   /// Stored row `y`, of layout.width pixels.
   void put(std::int64_t y, const std::uint8_t* row) {
     if (wants(y)) put_(*this, y - part_.top, row + skipped_bytes_);
   }
-  /// To be asked for once.
+  /// Call it once.
   Tensor picture() && { return std::move(picture_); }
 
  private:
@@ -51,37 +51,39 @@ class PictureRows {
   std::int64_t channels_, pixel_samples_, skipped_bytes_;
   std::int64_t plane_ = 0, start_ = 0, row_step_ = 0, column_step_ = 0;  // elements of the picture
   Tensor picture_;
-  void* data_ = nullptr;  // the picture's
+  void* data_ = nullptr;  // of the picture
   void (*put_)(PictureRows& rows, std::int64_t y, const std::uint8_t* row) = nullptr;
 };
 
-/// A file in memory, and how it is to be read.
+/// A file in memory, and how to read it.
 struct Encoded {
+  const char* op;  // appears in errors; a scope would also rename errors of options.window
   std::span<const std::uint8_t> bytes;
   const std::string& name;  // in errors
   const ReadImageOptions& options;
 };
 
-/// Throws Error where the picture whose extents `raster` tells has more than options.max_pixels pixels.
+/// Throws Error if the picture with the extents of `raster` has more than options.max_pixels pixels.
 void check_pixels(const Encoded& file, const Raster& raster);
-/// Of the picture that a raster of these extents, channels and depth becomes.
+/// The bytes of the picture that a raster of these extents, channels and depth becomes.
 double picture_bytes(const Encoded& file, const Raster& raster);
-/// Throws Error where reading such a picture takes more than options.max_bytes: `decoding` until it is there, or what
-/// its channels' conversion takes then.
+/// Throws Error if reading such a picture takes more than options.max_bytes: `decoding` until it exists, or the memory
+/// for converting its channels after that.
 void check_memory(const Encoded& file, const Raster& raster, double decoding);
-/// Throws OutOfMemoryError, even where there is no memory for its message.
+/// Throws OutOfMemoryError, even if there is no memory for its message.
 [[noreturn]] void fail_memory(const char* op, const std::string& name);
 
-/// The part of the stored picture that options.window, of the upright one, means. Throws Error where it is not inside.
+/// The part of the stored picture that corresponds to options.window, which refers to the upright picture. Throws Error
+/// if it is not inside.
 Window stored_window(const Encoded& file, const Raster& layout);
 
 Raster decode_png(const Encoded& file);
-/// The upright picture, which never needs a whole raster beside it.
+/// The upright picture, without a whole raster in memory.
 Tensor decode_jpeg(const Encoded& file);
 std::vector<std::uint8_t> encode_png(const Raster& raster, const std::string& name, int compression);
 std::vector<std::uint8_t> encode_jpeg(const Raster& raster, const std::string& name, int quality);
 
-/// The upright picture (C, H, W) of a part of the raster, of uint8 or float32.
+/// The upright picture (C, H, W), uint8 or float32, from a part of the raster.
 Tensor to_tensor(const Raster& raster, const Window& part, DType dtype);
 /// A contiguous uint8 or float32 picture on the CPU as samples of 8 or 16 bits; values are clamped to [0, 1] and
 /// rounded, NaN becomes 0.
@@ -93,7 +95,7 @@ T quantise(float value) {
   return value > 0.0F ? static_cast<T>(std::min(value, 1.0F) * static_cast<float>(kTop) + 0.5F) : T{0};
 }
 
-/// The orientation, 1 to 8, in a TIFF block as EXIF embeds it; 1 where there is none or the block is damaged.
+/// The orientation, 1 to 8, in a TIFF block as EXIF embeds it; 1 if it is missing or the block is damaged.
 ADJOINT_API int exif_orientation(std::span<const std::uint8_t> tiff);
 
 }  // namespace adjoint::data

@@ -1,8 +1,9 @@
-// Listing and reading folders of pictures.
+// Lists and reads folders of pictures.
 #include <adjoint/data/dataset.h>
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/file.h>
+#include <adjoint/core/op_scope.h>
 
 #include <algorithm>
 #include <array>
@@ -30,11 +31,11 @@ bool named_as_picture(const fs::path& path) {
   return extension == ".png" || extension == ".jpg" || extension == ".jpeg";
 }
 
-/// A folder and everything below it. Folders behind links are looked into last, so that pictures go by their own paths
-/// where they have one below the top; each folder once, by whatever names it is reached.
-class Walk {
+/// A folder and everything below it. Folders behind links are visited last, so that pictures use their own paths if
+/// they have one below the top; each folder is visited once, whatever its names.
+class FolderWalk {
  public:
-  explicit Walk(const fs::path& top) {
+  explicit FolderWalk(const fs::path& top) {
     look_into(top);
     while (!folders_.empty() || !links_.empty()) {
       fs::path next;
@@ -61,8 +62,7 @@ class Walk {
     if (::stat(folder.c_str(), &status) != 0) return pass_over(folder, error_text(errno));
     if (!seen_.emplace(status.st_dev, status.st_ino).second) return;
     std::error_code error;
-    fs::directory_iterator entry(folder, error);
-    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) look_at(entry->path());
+    for (const std::string& name : names_in(folder, error)) look_at(folder / name);
     if (error) pass_over(folder, error.message());
   }
 
@@ -81,7 +81,7 @@ class Walk {
   }
 
   void look_at_file(const fs::path& path) {
-    // Non-blocking, should a pipe have taken the file's place.
+    // Non-blocking, in case a pipe has replaced the file.
     const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     std::array<std::uint8_t, 8> first{};
     const ssize_t count = file.is_open() ? ::read(file.get(), first.data(), first.size()) : -1;
@@ -103,18 +103,25 @@ class Walk {
 
 Dataset::~Dataset() = default;
 
+Example Dataset::operator[](std::int64_t index) const {
+  const std::int64_t count = size(), at = index < 0 ? index + count : index;
+  ADJOINT_CHECK(at >= 0 && at < count, "Dataset: an index must lie in [{}, {}); got {}", -count, count, index);
+  return get(at, default_generator());
+}
+
 std::vector<fs::path> list_images(const fs::path& folder, std::vector<PassedOver>* passed_over) {
   std::error_code error;
   ADJOINT_CHECK(fs::is_directory(folder, error), "list_images: '{}' must be a folder", folder.string());
-  fs::directory_iterator(folder, error);
+  names_in(folder, error);
   ADJOINT_CHECK(!error, "list_images: cannot list '{}': {}", folder.string(), error.message());
-  Walk walk(folder);
+  FolderWalk walk(folder);
   if (passed_over != nullptr) *passed_over = std::move(walk.passed_over);
   return std::move(walk.pictures);
 }
 
-ImageFolder::ImageFolder(const fs::path& folder, ImageFolderOptions options)
-    : paths_(list_images(folder, &passed_over_)), options_(std::move(options)) {
+ImageFolder::ImageFolder(const fs::path& folder, ImageFolderOptions options) : options_(std::move(options)) {
+  const OpScope scope("ImageFolder");
+  paths_ = list_images(folder, &passed_over_);
   const auto unread = [&] {
     return passed_over_.empty()
                ? std::string()

@@ -1,4 +1,4 @@
-// Where examples come from: the Dataset interface, and a folder of pictures.
+// The sources of examples: the Dataset interface, and a folder of pictures.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -16,7 +16,7 @@
 
 namespace adjoint::data {
 
-/// A numbered set of examples. get() is called from several threads at once.
+/// A numbered set of examples. Several threads call get() at once.
 class ADJOINT_API Dataset {
  public:
   Dataset() = default;
@@ -26,22 +26,24 @@ class ADJOINT_API Dataset {
 
   virtual std::int64_t size() const = 0;
   /// Example `index` in [0, size()). Randomness comes from `generator`, or from the thread's default generator (rand,
-  /// randn, uniform_, ...). The loader seeds both anew for every example from its seed, the epoch and the example's
-  /// number (with a sampler its place in the epoch too): threads change nothing.
+  /// randn, uniform_, ...). The loader seeds both for every example from its seed, the epoch and the example's number
+  /// (with a sampler also its place in the epoch), so threads do not change the result.
   virtual Example get(std::int64_t index, Generator& generator) const = 0;
+  /// get() with this thread's default generator; -1 is the last example. Throws Error outside.
+  Example operator[](std::int64_t index) const;
 };
 
-/// What could not be looked at, and why.
+/// A path that could not be read, and the reason.
 struct PassedOver {
   std::filesystem::path path;
   std::string reason;
 };
 
-/// Every regular file below `folder` that begins as a PNG or JPEG file does, whatever its name; sorted by path, byte by
-/// byte. Links are followed; a folder that is reached by several names is looked into once, by its own name where it
-/// has one below `folder`. Folders and files that cannot be read, links that lead nowhere or to themselves, and files
-/// that are named .png, .jpg or .jpeg and begin otherwise are passed over, and told in `passed_over`, where it is
-/// given, sorted likewise. Throws Error for what is no folder or cannot be listed.
+/// Every regular file below `folder` that begins like a PNG or JPEG file, whatever its name; sorted by path, byte by
+/// byte. Links are followed; a folder that several names reach is visited once, by its own name if it has one below
+/// `folder`. Skips folders and files that cannot be read, links that lead nowhere or to themselves, and files that are
+/// named .png, .jpg or .jpeg but begin otherwise; if `passed_over` is given, they are listed in it, sorted in the same
+/// way. Throws Error if `folder` is not a folder or cannot be listed.
 ADJOINT_API std::vector<std::filesystem::path> list_images(const std::filesystem::path& folder,
                                                            std::vector<PassedOver>* passed_over = nullptr);
 
@@ -51,24 +53,24 @@ using ImageTransform = std::function<Example(const Tensor& image, Generator& gen
 struct ImageFolderOptions {
   /// .channels, .dtype and .max_pixels of every picture.
   ReadImageOptions read = {.channels = Channels::kRGB, .dtype = kFloat32};
-  /// The part of each picture that is read, in place of .read.window; none reads all of it. A crop that is drawn here
-  /// and not in .transform spares a copy of the whole. Must be safe to call from several threads.
+  /// Selects the part of each picture that is read, in place of .read.window; if empty, all of it. Choosing a random
+  /// crop here and not in .transform saves a copy of the whole picture. Must be safe to call from several threads.
   ImageWindow window = {};
-  /// Applied to each picture, or to that part; none gives {picture, undefined}. Must be safe to call from several
-  /// threads.
+  /// Applied to each picture, or to that part; if empty, examples are {picture, undefined}. Must be safe to call from
+  /// several threads.
   ImageTransform transform = {};
 };
 
-/// The pictures of a folder and the folders in it; see list_images. Each is read when it is asked for.
+/// The pictures in a folder and its subfolders; see list_images. Each is read on request.
 class ADJOINT_API ImageFolder final : public Dataset {
  public:
-  /// Throws Error where the folder holds no picture.
+  /// Throws Error if the folder holds no picture.
   explicit ImageFolder(const std::filesystem::path& folder, ImageFolderOptions options = {});
 
   std::int64_t size() const override { return static_cast<std::int64_t>(paths_.size()); }
   Example get(std::int64_t index, Generator& generator) const override;
   const std::vector<std::filesystem::path>& paths() const { return paths_; }
-  /// What the folder holds beside them that could not be read.
+  /// The other entries of the folder, which could not be read.
   const std::vector<PassedOver>& passed_over() const { return passed_over_; }
 
  private:

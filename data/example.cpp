@@ -3,6 +3,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
+#include <adjoint/core/op_scope.h>
 #include <adjoint/core/pinned.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/data/example_parts.h>
@@ -71,7 +72,7 @@ Tensor stacked(const std::string& name, const std::vector<const Tensor*>& parts,
   return batch;
 }
 
-/// The example's tensor of that name, which `example` may then change.
+/// The example's tensor with that name, which may then be changed through `example`.
 Tensor& tensor_of(Example& example, const std::string& name) {
   const Tensor* const found = find(example, name);
   ADJOINT_CHECK(found != nullptr && found->defined(), "pad_examples: every example must have '{}'; got {}", name,
@@ -79,7 +80,7 @@ Tensor& tensor_of(Example& example, const std::string& name) {
   return const_cast<Tensor&>(*found);
 }
 
-/// Pads the examples' tensors of that name to one extent, and returns the extents that they had.
+/// Pads the examples' tensors with that name to one extent, and returns their original extents.
 Tensor pad(std::vector<Example>& examples, const std::string& name, const PadOptions& options) {
   const OpScope scope("pad_examples");
   std::vector<std::int64_t> lengths;
@@ -145,12 +146,16 @@ Example stack_examples(const std::vector<Example>& examples, bool pinned, const 
   return batch;
 }
 
-Example stack_examples(const std::vector<Example>& examples) { return stack_examples(examples, false); }
+Example stack_examples(const std::vector<Example>& examples) {
+  const OpScope scope("stack_examples");
+  return stack_examples(examples, false);
+}
 
 Collate pad_examples(const PadOptions& options) {
   ADJOINT_CHECK(!options.names.empty(), "pad_examples: names must say what is padded; got none");
   return [options](const std::vector<Example>& examples) {
     const PauseTape pause;
+    const OpScope scope("pad_examples");
     ADJOINT_CHECK(!examples.empty(), "pad_examples: a batch must have at least one example; got none");
     std::vector<Example> padded = examples;
     NamedTensors lengths;

@@ -14,24 +14,13 @@ namespace {
 struct IdxType {
   std::uint8_t code;
   DType dtype;
-  std::int64_t stored_bytes;  // fewer than the dtype's: signed integers that are widened
+  Narrow narrow = Narrow::kNone;
 };
-constexpr IdxType kIdxTypes[] = {{0x08, kUInt8, 1}, {0x09, kInt32, 1},   {0x0b, kInt32, 2},
-                                 {0x0c, kInt32, 4}, {0x0d, kFloat32, 4}, {0x0e, kFloat64, 8}};
+constexpr IdxType kIdxTypes[] = {
+    {0x08, kUInt8},  {0x09, kInt32, Narrow::kInt8}, {0x0b, kInt32, Narrow::kInt16}, {0x0c, kInt32}, {0x0d, kFloat32},
+    {0x0e, kFloat64}};
 
-/// The int32s that big-endian integers of `size` bytes are, which lie one after the other in `bytes`.
-Tensor widened(const Tensor& bytes, const Shape& shape, std::int64_t size) {
-  Tensor result = Tensor::empty(shape, {.dtype = kInt32});
-  const auto* in = bytes.data<std::uint8_t>();
-  auto* out = result.mutable_data<std::int32_t>();
-  for (std::int64_t i = 0; i < result.numel(); ++i, in += size) {
-    const auto value = static_cast<std::uint32_t>(size == 1 ? in[0] << 8 : in[0] << 8 | in[1]) << 16;
-    out[i] = static_cast<std::int32_t>(value) >> (size == 1 ? 24 : 16);
-  }
-  return result;
-}
-
-Tensor read(ByteReader& reader, const ReadArrayOptions& options) {
+Tensor read_idx_array(ByteReader& reader, const ReadArrayOptions& options) {
   std::array<std::uint8_t, 4> first{};
   reader.read_all(first.data(), first.size(), "header");
   const std::size_t code = first[2], axes = first[3];
@@ -49,28 +38,20 @@ Tensor read(ByteReader& reader, const ReadArrayOptions& options) {
     reader.read_all(extent.data(), extent.size(), "extent");
     shape.push_back(std::int64_t{extent[0]} << 24 | extent[1] << 16 | extent[2] << 8 | extent[3]);
   }
-  if (type->stored_bytes == element_size(type->dtype)) {
-    return read_elements(reader, {.shape = shape, .dtype = type->dtype, .big_endian = true}, options);
-  }
-  // Their bytes make the last axis longer, for there may be no room for one more.
-  Shape stored = shape;
-  if (stored.empty()) stored.push_back(1);
-  stored[stored.size() - 1] *= type->stored_bytes;
-  ReadArrayOptions as_stored = options;
-  as_stored.max_bytes = options.max_bytes / element_size(kInt32) * type->stored_bytes;
-  return widened(read_elements(reader, {.shape = stored, .dtype = kUInt8}, as_stored), shape, type->stored_bytes);
+  return read_elements(reader, {.shape = shape, .dtype = type->dtype, .narrow = type->narrow, .big_endian = true},
+                       options);
 }
 
 }  // namespace
 
 Tensor read_idx(const std::filesystem::path& path, const ReadArrayOptions& options) {
   ByteReader reader("read_idx", path);
-  return read(reader, options);
+  return read_idx_array(reader, options);
 }
 
 Tensor decode_idx(std::span<const std::uint8_t> bytes, const ReadArrayOptions& options, const std::string& name) {
   ByteReader reader("decode_idx", name, bytes);
-  return read(reader, options);
+  return read_idx_array(reader, options);
 }
 
 }  // namespace adjoint::data

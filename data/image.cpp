@@ -1,8 +1,9 @@
-// Reading and writing pictures, with their bounds and checks; and conversions between channels and dtypes.
+// Reads and writes pictures, with bounds and checks, and converts between channels and dtypes.
 #include <adjoint/data/image.h>
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/file.h>
+#include <adjoint/core/op_scope.h>
 #include <adjoint/data/codec.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace adjoint::data {
 namespace {
 
-// Copied where it is thrown, which asks for no memory.
+// Copied when it is thrown, which allocates no memory.
 const OutOfMemoryError kNoMemory("read_image, write_image: out of memory");
 
 void check_picture(const char* op, const Tensor& image) {
@@ -29,13 +30,13 @@ void check_encodable(const char* op, const Tensor& image, std::int64_t max_exten
                 "{}: height and width must be from 1 to {}; got {}", op, max_extent, image.shape());
 }
 
-/// A contiguous float32 or uint8 picture on the CPU, whatever it was.
+/// Converts any picture to a contiguous float32 or uint8 picture on the CPU.
 Tensor plain(const Tensor& image) {
   const Tensor host = image.detach().to(kCPU);
   return (host.dtype() == kUInt8 ? host : host.to(kFloat32)).contiguous();
 }
 
-/// What `call` gives; its std::bad_alloc as OutOfMemoryError.
+/// Returns the result of `call`, and turns std::bad_alloc into OutOfMemoryError.
 template <class F>
 auto within_memory(const char* op, const std::string& name, F call) {
   try {
@@ -74,7 +75,7 @@ std::vector<std::uint8_t> jpeg_bytes(const Tensor& image, const JpegOptions& opt
                        [&] { return encode_jpeg(to_raster(plain(image), 8), name, options.quality); });
 }
 
-/// The file is opened before there is work that a refused path would waste.
+/// Opens the file before doing work that would be wasted on a refused path.
 template <class Encode>
 void replace_file(const char* op, const std::filesystem::path& path, Encode encode) {
   AtomicFile file(op, path);
@@ -124,9 +125,8 @@ Tensor converted(const Tensor& image, std::int64_t channels) {
 }  // namespace
 
 void check_pixels(const Encoded& file, const Raster& raster) {
-  const auto& [bytes, name, options] = file;
-  ADJOINT_CHECK(raster.width * raster.height <= options.max_pixels,
-                "read_image: '{}' must have at most {} pixels; got {} x {} = {}", name, options.max_pixels,
+  ADJOINT_CHECK(raster.width * raster.height <= file.options.max_pixels,
+                "{}: '{}' must have at most {} pixels; got {} x {} = {}", file.op, file.name, file.options.max_pixels,
                 raster.width, raster.height, raster.width * raster.height);
 }
 
@@ -136,20 +136,20 @@ double picture_bytes(const Encoded& file, const Raster& raster) {
 }
 
 void check_memory(const Encoded& file, const Raster& raster, double decoding) {
-  const auto& [bytes, name, options] = file;
+  const auto& [op, bytes, name, options] = file;
   const double picture = picture_bytes(file, raster);
   const double wanted = static_cast<double>(options.channels), have = static_cast<double>(raster.channels);
   const double converted = options.channels == Channels::kAsStored || wanted == have ? 0 : picture / have * wanted;
   const double peak = static_cast<double>(bytes.size()) + std::max(decoding, picture + converted);
   ADJOINT_CHECK(peak <= static_cast<double>(options.max_bytes),
-                "read_image: '{}' must be read in at most {} bytes of memory; got {} x {} pixels of {} channels, which "
-                "take {:.0f}; raise max_bytes",
-                name, options.max_bytes, raster.width, raster.height, raster.channels, peak);
+                "{}: '{}' must be read in at most {} bytes of memory; got {} x {} pixels of {} channels, which take "
+                "{:.0f}; raise max_bytes",
+                op, name, options.max_bytes, raster.width, raster.height, raster.channels, peak);
 }
 
 void fail_memory(const char* op, const std::string& name) {
   try {
-    throw OutOfMemoryError(fmt::format("{}: '{}' needs more memory than there is", op, name));
+    throw_out_of_memory(fmt::format("{}: '{}' needs more memory than there is", op, name));
   } catch (const std::bad_alloc&) {
     throw kNoMemory;
   }
@@ -166,34 +166,45 @@ std::optional<ImageFormat> image_format(std::span<const std::uint8_t> bytes) {
   return std::nullopt;
 }
 
-Tensor decode_image(std::span<const std::uint8_t> bytes, const ReadImageOptions& options, const std::string& name) {
-  ADJOINT_CHECK(options.dtype == kUInt8 || options.dtype == kFloat32,
-                "read_image: dtype must be uint8 or float32; got {}", options.dtype);
-  check_enumerator("read_image", "Channels", options.channels, Channels::kRGBA);
+namespace {
+
+Tensor decoded(const Encoded& file) {
+  const auto& [op, bytes, name, options] = file;
+  ADJOINT_CHECK(options.dtype == kUInt8 || options.dtype == kFloat32, "{}: dtype must be uint8 or float32; got {}", op,
+                options.dtype);
+  check_enumerator(op, "Channels", options.channels, Channels::kRGBA);
   const auto format = image_format(bytes);
-  ADJOINT_CHECK(format, "read_image: '{}' must be a PNG or JPEG file; got {} bytes of something else", name,
-                bytes.size());
-  const Encoded file{bytes, name, options};
-  return within_memory("read_image", name, [&] {
+  ADJOINT_CHECK(format, "{}: '{}' must be a PNG or JPEG file; got {} bytes of something else", op, name, bytes.size());
+  return within_memory(op, name, [&] {
     const auto decode = [&] {
       if (*format == ImageFormat::kJPEG) return decode_jpeg(file);
       const Raster raster = decode_png(file);
-      return to_tensor(raster, stored_window(file, raster), raster.dtype(options));
+      return to_tensor(raster, stored_window(file, raster), raster.dtype(file.options));
     };
-    return to_channels(decode(), options.channels);
+    return to_channels(decode(), file.options.channels);
   });
+}
+
+}  // namespace
+
+Tensor decode_image(std::span<const std::uint8_t> bytes, const ReadImageOptions& options, const std::string& name) {
+  return decoded({"decode_image", bytes, name, options});
 }
 
 Tensor read_image(const std::filesystem::path& path, const ReadImageOptions& options) {
   const auto max_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(options.max_bytes, 0));
-  return decode_image(read_file("read_image", path, max_bytes), options, path.string());
+  const std::vector<std::uint8_t> bytes = read_file("read_image", path, max_bytes);
+  const std::string name = path.string();
+  return decoded({"read_image", bytes, name, options});
 }
 
 std::vector<std::uint8_t> encode_png(const Tensor& image, const PngOptions& options) {
+  const OpScope scope("encode_png");
   check_png(image, options);
   return png_bytes(image, options, "image");
 }
 std::vector<std::uint8_t> encode_jpeg(const Tensor& image, const JpegOptions& options) {
+  const OpScope scope("encode_jpeg");
   check_jpeg(image, options);
   return jpeg_bytes(image, options, "image");
 }
@@ -212,6 +223,7 @@ void write_image(const std::filesystem::path& path, const Tensor& image, const P
   std::string extension = path.extension().string();
   std::transform(extension.begin(), extension.end(), extension.begin(),
                  [](unsigned char c) { return std::tolower(c); });
+  const OpScope scope("write_image");
   if (extension == ".png") return write_png(path, image, png);
   if (extension == ".jpg" || extension == ".jpeg") return write_jpeg(path, image);
   fail("write_image: the path must end in .png, .jpg or .jpeg; got '{}'", path.string());

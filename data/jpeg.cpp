@@ -1,7 +1,7 @@
 // JPEG files by libjpeg(-turbo).
 //
-// libjpeg reports errors by longjmp, which must not skip a destructor: everything with one is made before setjmp, and
-// the functions called after it hold plain values alone.
+// libjpeg reports errors by longjmp, which must not skip a destructor: objects with a destructor are created before
+// setjmp, and the functions called after it hold only plain values.
 #include <adjoint/core/check.h>
 #include <adjoint/data/codec.h>
 
@@ -24,8 +24,9 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-// A progressive file may hold any number of scans, each a pass over the whole picture; real ones hold about ten.
-// At this many a file of 500 kB that is nothing but passes keeps a processor busy for seconds.
+// The limit of scans in a progressive file. A file may hold any number of them, each a pass over the whole picture;
+// real files hold about ten. At this limit a file of 500 kB that is nothing but passes keeps a processor busy for
+// seconds.
 constexpr int kMaxScans = 64;
 
 struct Errors {
@@ -50,7 +51,7 @@ void install(Errors& errors) {
   std::strcpy(errors.message, "unknown error");
 }
 
-/// False where libjpeg gave up; its message is then in `errors`.
+/// Returns false if libjpeg gave up; its message is then in `errors`.
 template <class F>
 [[gnu::noinline]] bool guarded(Errors& errors, F step) {
   if (setjmp(errors.jump) != 0) return false;
@@ -60,13 +61,13 @@ template <class F>
 
 // ---- Reading.
 
-/// The parts of a file that hold coded samples: from behind each start-of-scan segment to the next marker that is
-/// neither a restart nor a stuffed byte. Markers are found as libjpeg finds them; what follows more scans than are read
-/// is left out.
-std::vector<Bytes> scans_of(Bytes file) {
+/// The parts of a file that hold coded samples: from the end of each start-of-scan segment to the next marker that is
+/// neither a restart nor a stuffed byte. Markers are found in libjpeg's way; scans beyond the limit are left out. `cut`
+/// is set to true if the file ends within another segment.
+std::vector<Bytes> scans_of(Bytes file, bool& cut) {
   constexpr std::uint8_t kStartOfImage = 0xd8, kEndOfImage = 0xd9, kStartOfScan = 0xda;
   std::vector<Bytes> scans;
-  std::size_t at = 0, scan = 0;  // scan: where coded samples began, 0 outside them
+  std::size_t at = 0, scan = 0;  // scan: the start of coded samples, 0 outside them
   while (true) {
     const auto* const next = at < file.size() ? std::memchr(file.data() + at, 0xff, file.size() - at) : nullptr;
     at = next != nullptr ? static_cast<std::size_t>(static_cast<const std::uint8_t*>(next) - file.data()) : file.size();
@@ -78,25 +79,28 @@ std::vector<Bytes> scans_of(Bytes file) {
     if (scan != 0) scans.push_back(file.subspan(scan, found - scan));
     scan = 0;
     if (marker == kEndOfImage || scans.size() > kMaxScans) return scans;
-    const std::size_t length = file.size() - at < 2 ? 2 : std::size_t{file[at]} << 8 | file[at + 1];
+    const std::size_t length = file.size() - at < 2 ? 3 : std::size_t{file[at]} << 8 | file[at + 1];
+    cut = at + length > file.size();
     at = std::min(file.size(), at + std::max<std::size_t>(length, 2));
     if (marker == kStartOfScan) scan = at;
   }
 }
 
-/// Where libjpeg reads from. It is given little at a time: with much in its buffer, its decoder of Huffman codes takes
-/// codes that are none for zeros.
-struct Source {
+/// libjpeg's source. It gets little at a time: with much in its buffer, its Huffman decoder treats invalid codes as
+/// zeros.
+struct JpegSource {
   jpeg_source_mgr base;  // first: libjpeg hands back a pointer to it
   const std::uint8_t* next;
   const std::uint8_t* end;
+  bool ended = false;  // libjpeg asked for more
 };
 
 boolean fill(j_decompress_ptr codec) {
-  constexpr std::ptrdiff_t kWindow = 256;  // fewer than 512, which the quick decoder wants for each block
+  constexpr std::ptrdiff_t kWindow = 256;  // fewer than 512, which the fast decoder needs for each block
   static constexpr JOCTET kEnd[] = {0xff, JPEG_EOI};
-  auto* source = reinterpret_cast<Source*>(codec->src);
+  auto* source = reinterpret_cast<JpegSource*>(codec->src);
   if (source->next == source->end) {
+    source->ended = true;
     WARNMS(codec, JWRN_JPEG_EOF);
     source->base.next_input_byte = kEnd;
     source->base.bytes_in_buffer = sizeof(kEnd);
@@ -111,7 +115,7 @@ boolean fill(j_decompress_ptr codec) {
 
 void skip(j_decompress_ptr codec, long count) {
   if (count <= 0) return;
-  auto* source = reinterpret_cast<Source*>(codec->src);
+  auto* source = reinterpret_cast<JpegSource*>(codec->src);
   const auto buffered = static_cast<long>(std::min<std::size_t>(source->base.bytes_in_buffer, LONG_MAX));
   const long now = std::min(count, buffered);
   source->base.next_input_byte += now;
@@ -121,10 +125,11 @@ void skip(j_decompress_ptr codec, long count) {
 
 struct Decompressor {
   Errors errors;
-  Source source;
+  JpegSource source;
   jpeg_decompress_struct codec{};
   jpeg_progress_mgr progress{};
   const std::uint8_t* begin;
+  bool cut = false, finishing = false;  // cut: within a segment; finishing: every sample has been read
   std::vector<Bytes> scans;
 
   explicit Decompressor(const Encoded& file);
@@ -132,9 +137,9 @@ struct Decompressor {
   Decompressor(const Decompressor&) = delete;
   Decompressor& operator=(const Decompressor&) = delete;
 
-  /// The file up to the end of the last scan that libjpeg has read; empty where there is none.
+  /// The file up to the end of the last scan that libjpeg has read; empty if there is none.
   Bytes whole_scans() const;
-  /// Whether the `count` bytes before where libjpeg is are coded samples that nothing has read.
+  /// Returns true if the `count` bytes before libjpeg's position are coded samples that were not read.
   bool unread_samples(std::ptrdiff_t count) const;
 };
 
@@ -152,13 +157,13 @@ bool Decompressor::unread_samples(std::ptrdiff_t count) const {
   const auto scan = std::find_if(scans.begin(), scans.end(),
                                  [&](Bytes part) { return part.data() < here && here <= part.data() + part.size(); });
   if (scan == scans.end()) return false;
-  // Cameras pad: bytes that are all the same hold no samples. A single one may, unless it is zero.
+  // Cameras write padding: bytes that are all equal hold no samples. A single byte may, unless it is zero.
   const std::uint8_t* first = here - std::min(count, here - scan->data());
   const std::uint8_t padding = count == 1 ? 0 : *first;
   return !std::all_of(first, here, [&](std::uint8_t byte) { return byte == padding; });
 }
 
-// Scans may come in any order, and again; what a scan refines must be known up to there.
+// Scans may come in any order, and repeatedly; the bits that a scan refines must be known down to that point.
 bool skips_bits(const jpeg_decompress_struct& codec) {
   const int component = codec.err->msg_parm.i[0], coefficient = codec.err->msg_parm.i[1];
   if (codec.Ss > 0 && coefficient == 0) return false;  // AC before DC
@@ -166,10 +171,12 @@ bool skips_bits(const jpeg_decompress_struct& codec) {
   return codec.Ah != 0 && (known < 0 || codec.Ah < known);
 }
 
-// libjpeg warns where samples are lost, and invents others. Its other warnings tell of oddities that change none.
+// libjpeg warns if samples are lost, and invents others. Its other warnings report oddities that change no sample. If
+// only the end marker is missing, the Huffman decoder does not run out of bits (JWRN_HIT_MARKER); the arithmetic
+// decoder silently reads zeros in their place.
 bool loses_samples(const Decompressor& reader) {
   switch (reader.codec.err->msg_code) {
-    case JWRN_JPEG_EOF:
+    case JWRN_JPEG_EOF: return !reader.finishing && (reader.cut || reader.codec.arith_code != 0);
     case JWRN_HIT_MARKER:
     case JWRN_HUFF_BAD_CODE:
     case JWRN_ARITH_BAD_CODE:
@@ -181,7 +188,11 @@ bool loses_samples(const Decompressor& reader) {
 }
 
 void on_message(j_common_ptr codec, int level) {
-  if (level < 0 && loses_samples(*static_cast<const Decompressor*>(codec->client_data))) give_up(codec);
+  const auto& reader = *static_cast<const Decompressor*>(codec->client_data);
+  if (level >= 0 || !loses_samples(reader)) return;
+  if (reader.source.ended && codec->err->msg_code == JWRN_HIT_MARKER)
+    codec->err->msg_code = JWRN_JPEG_EOF;  // the cause
+  give_up(codec);
 }
 
 void on_progress(j_common_ptr codec) {
@@ -192,7 +203,7 @@ void on_progress(j_common_ptr codec) {
   }
 }
 
-Decompressor::Decompressor(const Encoded& file) : begin(file.bytes.data()), scans(scans_of(file.bytes)) {
+Decompressor::Decompressor(const Encoded& file) : begin(file.bytes.data()), scans(scans_of(file.bytes, cut)) {
   install(errors);
   if (!file.options.damaged) errors.base.emit_message = on_message;
   codec.err = &errors.base;
@@ -218,8 +229,8 @@ int orientation_of(const jpeg_decompress_struct& codec) {
   return 1;
 }
 
-// Printers' inks to light where they lie, without a colour profile: each ink covers its complement, black all three.
-// Adobe's files, which is nearly all there are, store the inks inverted.
+// Converts printers' inks to RGB in place, without a colour profile: each ink covers its complement, and black covers
+// all three. Adobe's files, which are nearly all of them, store the inks inverted.
 void inks_to_rgb(std::span<std::uint8_t> row, bool inverted) {
   const int flip = inverted ? 0 : 255;
   for (std::size_t pixel = 0; pixel < row.size(); pixel += 4) {
@@ -230,7 +241,7 @@ void inks_to_rgb(std::span<std::uint8_t> row, bool inverted) {
   }
 }
 
-#if defined(JCS_EXTENSIONS)  // libjpeg-turbo's; pixels of four bytes are taken apart quicker than those of three
+#if defined(JCS_EXTENSIONS)  // libjpeg-turbo's; pixels of four bytes are separated faster than those of three
 constexpr J_COLOR_SPACE kRgb = JCS_EXT_RGBX;
 #else
 constexpr J_COLOR_SPACE kRgb = JCS_RGB;
@@ -253,8 +264,8 @@ std::size_t blocks_of(const jpeg_decompress_struct& codec) {
   return blocks;
 }
 
-// A block of 8 x 8 samples takes two bits or more, in a progressive file one: no memory is spent on a short file that
-// claims a large picture. Arithmetic codes have no such bound that helps; this one is for flat pictures.
+// A block of 8 x 8 samples takes at least two bits, or one in a progressive file, so no memory is spent on a short file
+// that claims a large picture. Arithmetic codes have no such useful bound; this one is for flat pictures.
 bool plausible(const Decompressor& reader) {
   constexpr std::size_t kBlocksPerBit = 1024;
   std::size_t bits = 0;
@@ -264,23 +275,28 @@ bool plausible(const Decompressor& reader) {
   return (reader.codec.progressive_mode != 0 ? blocks : 2 * blocks) <= bits;
 }
 
-// Every component has been in a scan, and its mean levels too: libjpeg makes grey of one that has not, silently.
-bool complete(const jpeg_decompress_struct& codec) {
+// Returns true if every component was in a scan, including its mean level: libjpeg silently makes a missing one grey.
+// In a file without an end marker, every bit of every frequency must be there, because the missing part is unknown.
+bool complete(const Decompressor& reader) {
+  const jpeg_decompress_struct& codec = reader.codec;
   for (int i = 0; i < codec.num_components; ++i) {
     if (codec.comp_info[i].quant_table == nullptr) return false;
-    if (codec.progressive_mode != 0 && codec.coef_bits[i][0] < 0) return false;
+    if (codec.progressive_mode == 0) continue;
+    const int* const bits = codec.coef_bits[i];
+    const bool whole = std::all_of(bits, bits + DCTSIZE2, [](int left) { return left == 0; });
+    if (bits[0] < 0 || (reader.source.ended && !whole)) return false;
   }
   return true;
 }
 
-/// The picture; none where libjpeg stopped between scans and `whole`, where it is asked for, got the bytes before that.
+/// The picture; empty if libjpeg stopped between scans and `whole`, if it is given, received the bytes before that.
 std::optional<Tensor> decode(const Encoded& file, Bytes* whole) {
   Decompressor reader(file);
   jpeg_decompress_struct& codec = reader.codec;
   const bool damaged = file.options.damaged;
   const auto check = [&](bool ok) {
-    if (reader.errors.out_of_memory) fail_memory("read_image", file.name);
-    ADJOINT_CHECK(ok, "read_image: '{}' is a damaged JPEG file: {}", file.name, reader.errors.message);
+    if (reader.errors.out_of_memory) fail_memory(file.op, file.name);
+    ADJOINT_CHECK(ok, "{}: '{}' is a damaged JPEG file: {}", file.op, file.name, reader.errors.message);
   };
 
   bool buffered = false;
@@ -293,13 +309,13 @@ std::optional<Tensor> decode(const Encoded& file, Bytes* whole) {
     codec.out_color_space = output_space(codec.jpeg_color_space);
     buffered = jpeg_has_multiple_scans(&codec) != 0;
   }));
-  Raster raster;  // its samples come row by row
+  Raster raster;  // filled row by row
   raster.width = codec.image_width;
   raster.height = codec.image_height;
   raster.channels = codec.out_color_space == JCS_GRAYSCALE ? 1 : 3;
   check_pixels(file, raster);
   ADJOINT_CHECK(damaged || plausible(reader),
-                "read_image: '{}' is a damaged JPEG file: {} bytes cannot hold its {} x {} pixels", file.name,
+                "{}: '{}' is a damaged JPEG file: {} bytes cannot hold its {} x {} pixels", file.op, file.name,
                 file.bytes.size(), raster.width, raster.height);
   constexpr double kBlockBytes = 64 * sizeof(JCOEF);
   const double coefficients = buffered ? kBlockBytes * static_cast<double>(blocks_of(codec)) : 0;
@@ -309,14 +325,14 @@ std::optional<Tensor> decode(const Encoded& file, Bytes* whole) {
   if (!started && whole != nullptr) *whole = reader.whole_scans();
   if (!started && whole != nullptr && !whole->empty()) return std::nullopt;
   check(started);
-  ADJOINT_CHECK(damaged || !buffered || complete(codec),
-                "read_image: '{}' is a damaged JPEG file: it lacks samples of a component", file.name);
+  ADJOINT_CHECK(damaged || !buffered || complete(reader),
+                "{}: '{}' is a damaged JPEG file: it lacks samples of a component", file.op, file.name);
   raster.orientation = orientation_of(codec);
   const std::int64_t pixel_samples = codec.output_components;
   ADJOINT_ASSERT(pixel_samples >= raster.channels, "libjpeg's components");
   PictureRows rows(raster, stored_window(file, raster), pixel_samples, raster.dtype(file.options));
-  // libjpeg-turbo stores rows that are aligned as its vectors are past the caches, where taking them apart waits for
-  // them. operator new aligns to 16 bytes, so that 8 more are no vector's alignment.
+  // libjpeg-turbo stores rows with its vectors' alignment past the caches, and separating their channels then waits for
+  // memory. operator new aligns to 16 bytes, so 8 more bytes avoid that alignment.
   constexpr std::size_t kUnaligned = 8;
   std::vector<std::uint8_t> memory(kUnaligned + static_cast<std::size_t>(raster.width * pixel_samples));
   const std::span<std::uint8_t> row = std::span(memory).subspan(kUnaligned);
@@ -330,6 +346,7 @@ std::optional<Tensor> decode(const Encoded& file, Bytes* whole) {
       const std::int64_t y = codec.output_scanline;
       if (jpeg_read_scanlines(&codec, &next, 1) == 1) put(y);
     }
+    reader.finishing = !buffered;
     jpeg_finish_decompress(&codec);
   });
   check(read || (damaged && !reader.errors.out_of_memory));
@@ -343,7 +360,7 @@ std::optional<Tensor> decode(const Encoded& file, Bytes* whole) {
 
 // ---- Writing.
 
-/// Where libjpeg writes to: its own destination loses track of its memory where it runs out.
+/// libjpeg's destination: its own loses track of its memory when it runs out.
 struct Destination {
   jpeg_destination_mgr base;  // first: libjpeg hands back a pointer to it
   std::vector<std::uint8_t> bytes;
@@ -393,7 +410,7 @@ struct Compressor {
 Tensor decode_jpeg(const Encoded& file) {
   Bytes whole;
   if (auto picture = decode(file, file.options.damaged ? &whole : nullptr)) return std::move(*picture);
-  return *decode({whole, file.name, file.options}, nullptr);
+  return *decode({file.op, whole, file.name, file.options}, nullptr);
 }
 
 std::vector<std::uint8_t> encode_jpeg(const Raster& raster, const std::string& name, int quality) {

@@ -1,8 +1,9 @@
-// MNIST's pictures and labels, which are IDX files, and CIFAR-10's (https://www.cs.toronto.edu/~kriz/cifar.html):
-// records of a label and 3 x 32 x 32 bytes.
+// MNIST's pictures and labels, which are IDX files, and CIFAR-10's (https://www.cs.toronto.edu/~kriz/cifar.html), which
+// are records of a label and 3 x 32 x 32 bytes.
 #include <adjoint/data/array_files.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/op_scope.h>
 #include <adjoint/data/byte_reader.h>
 
 #include <cstring>
@@ -61,6 +62,7 @@ void append_records(const fs::path& path, std::vector<std::uint8_t>& bytes) {
 }  // namespace
 
 LabelledImages read_mnist(const fs::path& folder, bool train) {
+  const OpScope scope("read_mnist");
   const std::string set = train ? "train" : "t10k";
   const fs::path images_path = file_of(folder, set + "-images-idx3-ubyte");
   const fs::path labels_path = file_of(folder, set + "-labels-idx1-ubyte");

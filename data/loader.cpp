@@ -1,7 +1,8 @@
-// DataLoader: its checks, its place, and the way of a batch to its device.
+// DataLoader: its checks, its position, and the copies of batches to its device.
 #include <adjoint/data/loader.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/forked.h>
 #include <adjoint/core/pinned.h>
 #include <adjoint/core/stream.h>
 #include <adjoint/core/tape.h>
@@ -10,7 +11,9 @@
 #include <adjoint/data/loader_epoch.h>
 #include <adjoint/data/seeds.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,20 +31,36 @@ void check_options(const DataLoaderOptions& options) {
   check_enumerator("DataLoader", "OnError", options.on_error, OnError::kSkip);
 }
 
+/// Describes how the loader whose position was saved differs from the one that is to resume; empty if it does not.
+std::string difference_of(const DataLoaderState& saved, const DataLoaderState& own) {
+  static constexpr const char* kOrders[] = {"by number", "shuffled", "a sampler's", "a source's"};
+  const auto order = [](std::int64_t i) { return i >= 0 && i <= 3 ? kOrders[i] : "unknown"; };
+  std::string all;
+  const auto compare = [&](const char* what, const auto& before, const auto& now) {
+    if (before != now) all += fmt::format("{}{} {} where it is {} here", all.empty() ? "" : ", ", what, before, now);
+  };
+  compare("batch_size", saved.batch_size, own.batch_size);
+  compare(own.order == 3 ? "parts" : "examples", saved.examples, own.examples);
+  compare("order", std::string(order(saved.order)), std::string(order(own.order)));
+  compare("drop_last", saved.drop_last != 0, own.drop_last != 0);
+  compare("seed", saved.seed, own.seed);
+  return all;
+}
+
 }  // namespace
 
-// What the epoch gave for a number, and the number behind it.
+// The epoch's batch for a number, and the next number.
 struct DataLoader::Taken {
   Made made;
   std::int64_t after = 0;
 };
 
-// Brings batches to a GPU beside what its current stream does.
+// Copies batches to a GPU in parallel with its current stream.
 class DataLoader::Copies {
  public:
   explicit Copies(Device device) : device_(device) {}
 
-  // Tensors are made on the current stream, so that their memory is free when that stream is done with it.
+  // Tensors are allocated on the current stream, so that their memory is free when that stream is done with it.
   void start(Example& batch) {
     const PauseTape pause;
     const OpScope scope("DataLoader");
@@ -59,7 +78,7 @@ class DataLoader::Copies {
       *tensor = std::move(target);
     }
   }
-  // What the current stream is given from here on finds the batches there.
+  // Makes later work on the current stream wait for the copies.
   void wait() {
     if (stream_) Stream::current(device_).wait(*stream_);
   }
@@ -71,6 +90,10 @@ class DataLoader::Copies {
 
 DataLoader::DataLoader(const Dataset* dataset, const Source* source, const DataLoaderOptions& options)
     : dataset_(dataset), source_(source), options_(options) {
+  next_.batch_size = options.batch_size;
+  next_.order = source != nullptr ? 3 : options.sampler != nullptr ? 2 : options.shuffle ? 1 : 0;
+  next_.drop_last = options.drop_last ? 1 : 0;
+  next_.seed = options.seed;
   if (!options.device.is_cpu()) copies_ = std::make_unique<Copies>(options.device);
 }
 
@@ -83,6 +106,7 @@ DataLoader::DataLoader(const Dataset& dataset, const DataLoaderOptions& options)
   const std::int64_t samples = options.sampler != nullptr ? options.sampler->size() : size;
   ADJOINT_CHECK(samples >= 0 && samples < kMaxNumber,
                 "DataLoader: the sampler's size must be from 0 to 2^{} - 1; got {}", kNumberBits, samples);
+  next_.examples = samples;
   batches_ = samples / options.batch_size;
   if (!options.drop_last && samples % options.batch_size != 0) ++batches_;
 }
@@ -97,10 +121,11 @@ DataLoader::DataLoader(const Source& source, const DataLoaderOptions& options) :
                 "DataLoader: the source's parts must be from 1 to {}; got {}", kMostParts, source.parts());
   ADJOINT_CHECK(options.batch_size < kMaxNumber, "DataLoader: batch_size must be below 2^{}; got {}", kNumberBits,
                 options.batch_size);
+  next_.examples = source.parts();
   batches_ = kMaxNumber;
 }
 
-DataLoader::~DataLoader() = default;
+DataLoader::~DataLoader() { leave_parents_epoch(); }
 
 std::int64_t DataLoader::size() const {
   ADJOINT_CHECK(source_ == nullptr, "DataLoader: a source's batches cannot be counted; got size() of one with {} parts",
@@ -108,7 +133,17 @@ std::int64_t DataLoader::size() const {
   return batches_;
 }
 
-DataLoader::Iterator DataLoader::begin() {
+// An epoch that began in this process's parent has no threads here. Neither its locks nor its end may be waited for, so
+// it is abandoned.
+bool DataLoader::leave_parents_epoch() {
+  if (epoch_ == nullptr || !epoch_->is_parents()) return false;
+  leave_to_parent(std::move(epoch_));
+  ahead_.reset();
+  return true;
+}
+
+DataLoader::Iterator DataLoader::begin() & {
+  leave_parents_epoch();
   if (epoch_ != nullptr) finish_epoch();
   return Iterator(*this);
 }
@@ -125,7 +160,7 @@ DataLoader::Taken DataLoader::take() {
   return {std::move(made), epoch_->wanted()};
 }
 
-// Sends the batch behind on its way, if it is made. Where there is no memory for it, it waits for its turn.
+// Starts the copy of the next batch if that batch is made. If there is no memory for it, it waits for its turn.
 void DataLoader::prepare() {
   if (epoch_->done() || !epoch_->ready()) return;
   ahead_ = std::make_unique<Taken>(take());
@@ -136,6 +171,9 @@ void DataLoader::prepare() {
 }
 
 std::optional<Example> DataLoader::next() {
+  ADJOINT_CHECK(!leave_parents_epoch(),
+                "DataLoader: an epoch must go on in the process in which it began, which has its workers; got one that "
+                "was forked from it meanwhile; fork between epochs, or set workers to 0");
   if (epoch_ == nullptr) epoch_ = make_epoch();
   try {
     while (ahead_ != nullptr || !epoch_->done()) {
@@ -176,14 +214,42 @@ void DataLoader::warn(const std::string& message) {
   }
 }
 
-void DataLoader::load_state(const DataLoaderState& state) {
-  ADJOINT_CHECK(state.epoch >= 0 && state.epoch < (std::int64_t{1} << 23) && state.batch >= 0 &&
-                    state.batch <= batches_,
+// The batch with the first example that was not delivered, for a loader whose batches may have another size.
+std::int64_t DataLoader::batch_of(const DataLoaderState& saved) const {
+  const std::int64_t parts = source_ != nullptr ? source_->parts() : 1;
+  std::int64_t examples = 0;  // delivered, of each part
+  ADJOINT_CHECK(!__builtin_mul_overflow(saved.batch / parts, saved.batch_size, &examples),
+                "DataLoader: a state must be of fewer than 2^63 examples; got batch {} of {}", saved.batch,
+                saved.batch_size);
+  return std::min(examples / options_.batch_size * parts, batches_);
+}
+
+void DataLoader::load_state(const DataLoaderState& state, const LoadStateOptions& options) {
+  DataLoaderState place = next_;
+  place.epoch = state.epoch;
+  place.batch = state.batch;
+  if (state.batch_size != 0) {
+    ADJOINT_CHECK(state.batch_size > 0 && state.batch >= 0,
+                  "DataLoader: a state must have a positive batch_size and no negative batch; got {} and {}",
+                  state.batch_size, state.batch);
+    const std::string difference = difference_of(state, next_);
+    ADJOINT_CHECK(difference.empty() || !options.strict,
+                  "DataLoader: a state must be of a loader with the same examples in the same batches; got {}; make "
+                  "the loader as that was, or say .strict = false to go on all the same",
+                  difference);
+    ADJOINT_CHECK(source_ == nullptr || (state.order == next_.order && state.examples == next_.examples),
+                  "DataLoader: a source goes on where one with as many parts was; got {}", difference);
+    if (state.batch_size != next_.batch_size) place.batch = batch_of(state);
+    if (!difference.empty()) place.batch = std::min(place.batch, batches_);
+  }
+  ADJOINT_CHECK(place.epoch >= 0 && place.epoch < (std::int64_t{1} << 23) && place.batch >= 0 &&
+                    place.batch <= batches_,
                 "DataLoader: a state must have epoch >= 0 and batch from 0 to {}; got epoch {}, batch {}", batches_,
-                state.epoch, state.batch);
+                place.epoch, place.batch);
+  leave_parents_epoch();
   ahead_.reset();
   epoch_.reset();
-  next_ = state;
+  next_ = place;
 }
 
 }  // namespace adjoint::data

@@ -1,8 +1,10 @@
-// DataLoader: batches of a Dataset or a Source, made ahead of time by worker threads, in an order that a seed fixes.
+// DataLoader: batches of a Dataset or a Source, made ahead of time by worker threads, in an order that a seed
+// determines.
 #pragma once
 
 #include <adjoint/core/device.h>
 #include <adjoint/core/export.h>
+#include <adjoint/core/named_tensors.h>
 #include <adjoint/data/dataset.h>
 #include <adjoint/data/sampler.h>
 #include <adjoint/data/source.h>
@@ -16,87 +18,105 @@
 
 namespace adjoint::data {
 
-/// Changes an example as the loader gets it. Called from several threads at once; see Dataset::get about randomness.
+/// Changes an example as the loader gets it. Several threads call it at once; see Dataset::get about randomness.
 using Transform = std::function<Example(const Example& example, Generator& generator)>;
 
-/// What happens where an example cannot be read: where the dataset, the source or the transform throws.
+/// The reaction to an example that cannot be read because the dataset, the source or the transform throws.
 enum class OnError : std::uint8_t {
-  kError,  ///< What was thrown is rethrown, in its batch's turn.
-  kSkip,   ///< The batch goes without the example; .warn hears of it once. Lack of memory is rethrown.
+  kError,  ///< Rethrows the exception, in its batch's turn.
+  kSkip,   ///< Makes the batch without the example; .warn gets a message once. Lack of memory is rethrown.
 };
 
 struct DataLoaderOptions {
   std::int64_t batch_size = 1;
-  /// A new order every epoch; else by number.
+  /// A new order every epoch; otherwise by number.
   bool shuffle = false;
-  /// Which examples an epoch has, in which order, in place of .shuffle; must outlive the loader.
+  /// The examples of an epoch and their order, in place of .shuffle; must outlive the loader.
   const Sampler* sampler = nullptr;
-  /// Leave out a last batch that is not full.
+  /// Drop the last batch if it is not full.
   bool drop_last = false;
-  /// Worker threads; 0 makes each batch when it is asked for, on the asking thread.
+  /// Worker threads; 0 makes each batch on request, on the calling thread.
   int workers = 2;
-  /// Batches made ahead of the one in use, at most.
+  /// The most batches made ahead of the one in use.
   std::int64_t prefetch = 4;
-  /// Fixes the order and every example's random numbers. The number of workers and `prefetch` change neither.
+  /// Determines the order and every example's random numbers. The number of workers and `prefetch` change neither.
   std::uint64_t seed = 0;
-  /// Where batches are handed over. To a GPU they go from page-locked memory, on a stream of the loader's own: while
-  /// a batch is used, the next one is on its way, if it is made. Results come in the order of the current stream.
+  /// The device of the batches. To a GPU they are copied from page-locked memory, on the loader's own stream: while a
+  /// batch is used, the next one is copied, if it is made. Results are ordered with the current stream.
   Device device = kCPU;
-  /// Changes every example; none leaves it as it is.
+  /// Changes every example; empty: no change.
   Transform transform = {};
   /// Makes a batch of its examples; stack_examples where it is empty.
   Collate collate = {};
   OnError on_error = OnError::kError;
-  /// Gets messages on examples that are left out, a line each; else they go to stderr.
+  /// Receives messages about examples that were left out, one line each; if empty, they go to stderr.
   std::function<void(const std::string& message)> warn = {};
 };
 
-/// A place in a loader's sequence of batches: the next one is batch `batch` of epoch `epoch`, both counted from 0.
+/// A position in a loader's sequence of batches: the next one is batch `batch` of epoch `epoch`, both counted from 0.
 struct DataLoaderState {
   std::int64_t epoch = 0;
   std::int64_t batch = 0;
-  friend bool operator==(const DataLoaderState&, const DataLoaderState&) = default;
+
+  // ---- Of the loader whose place it is, so that another loader can refuse a place that is not its own. A
+  // batch_size of 0 says nothing of it, as in a place that a program writes down itself.
+
+  std::int64_t batch_size = 0;
+  std::int64_t examples = 0;   // per epoch; for a source its parts
+  std::int64_t order = 0;      // 0: by number, 1: shuffled, 2: a sampler's, 3: a source's
+  std::int64_t drop_last = 0;  // 1 if it was set
+  std::uint64_t seed = 0;
+
+  /// The same position.
+  friend bool operator==(const DataLoaderState& a, const DataLoaderState& b) {
+    return a.epoch == b.epoch && a.batch == b.batch;
+  }
 };
 
-/// Runs through a dataset or a source, an epoch at a time:
+/// Iterates over a dataset or a source, one epoch at a time:
 ///
 ///     DataLoader loader(dataset, {.batch_size = 16, .shuffle = true});
 ///     for (int epoch = 0; epoch < 10; ++epoch) {
 ///       for (const auto& [low, high] : loader) ...
 ///     }
 ///
-/// Each range-for is one epoch, the next one's number higher by one, whether or not the last ran to its end. What a
-/// worker throws is rethrown here, in its batch's turn, and ends the epoch. Used by one thread at a time.
+/// Each range-for is one epoch, and increments the epoch's number, whether or not the last ran to its end. Exceptions
+/// of a worker are rethrown here, in their batch's turn, and end the epoch. Used by one thread at a time.
 class ADJOINT_API DataLoader {
  public:
   class Iterator;
 
   /// `dataset` must outlive the loader. Throws Error for options out of range, naming the option.
   explicit DataLoader(const Dataset& dataset, const DataLoaderOptions& options = {});
-  /// Likewise of a source, whose order is its own: .shuffle and .sampler are errors. The last batch of each part may
+  explicit DataLoader(const Dataset&& dataset, const DataLoaderOptions& options = {}) = delete;
+  /// The same for a source, which has its own order: .shuffle and .sampler are errors. The last batch of each part may
   /// not be full.
   explicit DataLoader(const Source& source, const DataLoaderOptions& options = {});
-  /// Stops the workers, in the middle of an epoch too.
+  explicit DataLoader(const Source&& source, const DataLoaderOptions& options = {}) = delete;
+  /// Stops the workers, even in the middle of an epoch.
   ~DataLoader();
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
 
-  /// Batches an epoch. Throws Error for a source, whose end nobody knows before it comes.
+  /// Batches per epoch. Throws Error for a source, whose end is unknown before it comes.
   std::int64_t size() const;
 
   /// Starts the next epoch (after load_state, the rest of the epoch given there).
-  Iterator begin();
+  Iterator begin() &;
   std::default_sentinel_t end() const { return {}; }
 
-  /// The next batch of the epoch under way, beginning the next one where none is; none, once, at an epoch's end.
-  /// Tensors are stacked along a new first axis (see stack_examples), or as .collate does.
+  /// The next batch of the current epoch, or the first of the next epoch if there is no current one; empty, once, at an
+  /// epoch's end. Tensors are stacked along a new first axis (see stack_examples), or as .collate does.
   std::optional<Example> next();
 
-  /// Where to go on: handed to load_state of a loader with the same dataset, options and seed, the batches that follow
-  /// are the ones that would have followed here.
+  /// The position from which to resume: after load_state of a loader with the same dataset, options and seed, the same
+  /// batches follow as would have followed here.
   DataLoaderState state() const { return next_; }
-  /// Throws Error for a place that this loader does not have.
-  void load_state(const DataLoaderState& state);
+  /// Throws Error, and keeps its position, for a position that this loader does not have, and if the loader that saved
+  /// it differs: the Error names batch_size, examples, order, drop_last or seed. Without .strict the loader continues
+  /// anyway, in its own epoch with the batch that holds the first example that was not delivered there: examples may
+  /// repeat, but none is lost. A source with another number of parts has no such batch, which is an Error.
+  void load_state(const DataLoaderState& state, const LoadStateOptions& options = {});
 
  private:
   class Epoch;
@@ -106,18 +126,20 @@ class ADJOINT_API DataLoader {
   std::unique_ptr<Epoch> make_epoch() const;
   Taken take();
   void prepare();
+  std::int64_t batch_of(const DataLoaderState& saved) const;
+  bool leave_parents_epoch();
   void finish_epoch();
   void warn(const std::string& message);
 
-  const Dataset* dataset_;  // null where there is a source
+  const Dataset* dataset_;  // null for a source
   const Source* source_;
   const DataLoaderOptions options_;
   std::int64_t batches_ = 0;
   DataLoaderState next_;
   std::vector<std::string> warned_;
   std::unique_ptr<Copies> copies_;  // null for the CPU
-  std::unique_ptr<Epoch> epoch_;    // what is under way
-  std::unique_ptr<Taken> ahead_;    // the batch behind, on its way to the device
+  std::unique_ptr<Epoch> epoch_;    // the current epoch
+  std::unique_ptr<Taken> ahead_;    // the next batch, during its copy to the device
 };
 
 /// A single-pass input iterator.
@@ -134,7 +156,7 @@ class DataLoader::Iterator {
   const Example& operator*() const { return *current_; }
   const Example* operator->() const { return &*current_; }
   Iterator& operator++() {
-    current_.reset();  // the batch's memory is free before the next one is moved to its device
+    current_.reset();  // frees the batch's memory before the next one is copied to its device
     current_ = loader_->next();
     return *this;
   }

@@ -1,16 +1,20 @@
-// Records made of what a program hands over, and the CSV file.
+// Makes records from a program's values, and the CSV file.
 #include <adjoint/data/log.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/file.h>
+#include <adjoint/core/op_scope.h>
 #include <adjoint/data/append_file.h>
 #include <adjoint/data/image.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <limits>
 #include <mutex>
 #include <system_error>
+#include <unordered_map>
 #include <utility>
 
 namespace adjoint::data {
@@ -20,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kHeader = "wall_time,step,tag,value\n";
 
-/// As RFC 3629 has it: nothing cut short, longer than it need be, a surrogate or above U+10FFFF.
+/// RFC 3629: rejects truncated and overlong sequences, surrogates, and values above U+10FFFF.
 bool is_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const auto byte = [&](std::size_t k) { return static_cast<unsigned char>(text[i + k]); };
@@ -38,7 +42,7 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-/// As RFC 4180 quotes.
+/// Quotes as in RFC 4180.
 std::string quoted(const std::string& field) {
   if (field.find_first_of(",\"") == std::string::npos) return field;
   std::string text = "\"";
@@ -49,9 +53,35 @@ std::string quoted(const std::string& field) {
   return text + '"';
 }
 
+/// The parts of a row written by CsvWriter; step is below 0 for any other text.
+struct CsvRow {
+  std::int64_t step = -1;
+  std::string_view tag;  // as in the file, with quotes if any
+};
+
+CsvRow parse_row(std::string_view line) {
+  CsvRow row;
+  const std::size_t time_end = line.find(','), value = line.rfind(',');
+  if (time_end == value) return row;  // fewer than two commas
+  const char* const begin = line.data() + time_end + 1;
+  const auto [end, error] = std::from_chars(begin, line.data() + value, row.step);
+  if (error != std::errc() || *end != ',' || end == line.data() + value) return {};
+  row.tag = {end + 1, line.data() + value};
+  return row;
+}
+
+template <class F>
+void for_each_line(std::string_view text, F f) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
+    f(text.substr(at, end - at));
+    at = end;
+  }
+}
+
 class CsvWriter final : public LogWriter {
  public:
-  explicit CsvWriter(const fs::path& path) : file_("csv_writer", path, AppendFile::If::kAny) {
+  explicit CsvWriter(const fs::path& path) : file_("csv_writer", path, AppendFile::If::kAny), path_(path) {
     const std::vector<std::uint8_t> bytes = read_file("csv_writer", path);
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const std::string_view begins = text.substr(0, kHeader.size());
@@ -61,19 +91,51 @@ class CsvWriter final : public LogWriter {
     if (begins.size() < kHeader.size()) {
       file_.truncate(0);
       file_.append(kHeader);
-    } else if (text.back() != '\n') {
-      file_.truncate(text.rfind('\n') + 1);
+    } else {
+      if (text.back() != '\n') file_.truncate(text.rfind('\n') + 1);
+      for_each_line(text.substr(0, file_.size()), [&](std::string_view line) {
+        const CsvRow row = parse_row(line);
+        if (row.step < 0) return;
+        const auto [series, is_new] = before_.try_emplace(std::string(row.tag), row.step);
+        if (!is_new) series->second = std::max(series->second, row.step);
+      });
     }
+    before_bytes_ = file_.size();
   }
 
   void write(const LogRecord& record) override {
     const double* value = std::get_if<double>(&record.value);
     if (value == nullptr) return;
-    file_.append(fmt::format("{:.6f},{},{},{}\n", record.wall_time, record.step, quoted(record.tag), *value));
+    const std::string tag = quoted(record.tag);
+    if (const auto series = before_.find(tag); series != before_.end()) {
+      if (series->second >= record.step) take_off(tag, record.step);
+      before_.erase(series);
+    }
+    file_.append(fmt::format("{:.6f},{},{},{}\n", record.wall_time, record.step, tag, *value));
   }
 
  private:
+  /// Removes the rows of the series from this step on that were there before.
+  void take_off(std::string_view tag, std::int64_t step) {
+    const std::vector<std::uint8_t> bytes = read_file("csv_writer", path_);
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const std::size_t before = std::min(before_bytes_, text.size());
+    std::string kept;
+    for_each_line(text.substr(0, before), [&](std::string_view line) {
+      const CsvRow row = parse_row(line);
+      if (row.step < step || row.tag != tag) kept += line;
+    });
+    const std::size_t kept_before = kept.size();
+    kept += text.substr(before);
+    file_.replace(kept);
+    before_bytes_ = kept_before;
+  }
+
   AppendFile file_;
+  const fs::path path_;
+  std::unordered_map<std::string, std::int64_t>
+      before_;                    // the last steps of existing series that have not continued yet
+  std::size_t before_bytes_ = 0;  // the file's size at opening
 };
 
 void append_little_endian(std::vector<std::uint8_t>& bytes, std::uint32_t value, int count) {
@@ -93,7 +155,7 @@ LogAudio wav_of(const Tensor& audio, std::int64_t sample_rate) {
   ADJOINT_CHECK(is_floating_point(audio.dtype()), "Log: audio must be floating point; got {}", audio.dtype());
   const std::int64_t channels = audio.dim() == 1 ? 1 : audio.size(0), frames = audio.size(-1);
   ADJOINT_CHECK(channels >= 1 && channels <= 32767, "Log: audio must have 1 to 32767 channels; got {}", channels);
-  constexpr std::int64_t kTop = 0xffffffff, kBeforeSamples = 36;  // bytes that the file's length counts before them
+  constexpr std::int64_t kTop = 0xffffffff, kBeforeSamples = 36;  // bytes before them that the file's length counts
   ADJOINT_CHECK(sample_rate >= 1 && sample_rate <= kTop / (2 * channels),
                 "Log: sample_rate must be from 1 to {} for {} channels; got {}", kTop / (2 * channels), channels,
                 sample_rate);
@@ -128,7 +190,7 @@ LogAudio wav_of(const Tensor& audio, std::int64_t sample_rate) {
 }
 
 // The limits of tensorflow/core/lib/histogram/histogram.cc: 1e-12 * 1.1^i below 1e20, their negatives, 0, and a last
-// one that everything is below.
+// one above everything.
 const std::vector<double>& histogram_limits() {
   static const std::vector<double> limits = [] {
     std::vector<double> positive;
@@ -158,7 +220,7 @@ LogHistogram histogram_of(const Tensor& tensor) {
     result.sum_squares += value * value;
   }
   if (result.count == 0.0) result.min = result.max = 0.0;
-  // Buckets from the first full one to the last, with an empty one before them that says where the first begins.
+  // Buckets from the first full one to the last, with an empty one before them that marks the start of the first.
   std::size_t first = 0, end = counts.size();
   while (first < end && counts[first] == 0.0) ++first;
   while (end > first && counts[end - 1] == 0.0) --end;
@@ -216,7 +278,11 @@ void Log::add_scalar(const std::string& tag, double value, std::int64_t step) { 
 void Log::add_image(const std::string& tag, const Tensor& image, std::int64_t step) {
   ADJOINT_CHECK(image.defined(), "Log: image must be defined");
   const Tensor picture = image.detach().to(kCPU);
-  std::vector<std::uint8_t> png = encode_png(picture, {.compression = 1});
+  std::vector<std::uint8_t> png;
+  {
+    const OpScope scope("Log::add_image");
+    png = encode_png(picture, {.compression = 1});
+  }
   write(tag, step, LogImage{picture.size(1), picture.size(2), picture.size(0), std::move(png)});
 }
 

@@ -21,13 +21,25 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kMaxHeaderBytes = std::size_t{1} << 16;
 constexpr std::size_t kAlignment = 64;  // of the elements, in the files that NumPy writes
 
-/// NumPy's letter and bytes of an element.
+/// NumPy's letter for a type and the bytes of an element. Types that are also written come first.
 struct Descr {
   std::string_view code;
   DType dtype;
+  Narrow narrow = Narrow::kNone;
 };
-constexpr Descr kDescrs[] = {{"f2", kFloat16}, {"V2", kBFloat16}, {"f4", kFloat32}, {"f8", kFloat64},
-                             {"i4", kInt32},   {"i8", kInt64},    {"u1", kUInt8},   {"b1", kBool}};
+constexpr Descr kDescrs[] = {{"f2", kFloat16},
+                             {"V2", kBFloat16},
+                             {"f4", kFloat32},
+                             {"f8", kFloat64},
+                             {"i4", kInt32},
+                             {"i8", kInt64},
+                             {"u1", kUInt8},
+                             {"b1", kBool},
+                             {"i1", kInt32, Narrow::kInt8},
+                             {"i2", kInt32, Narrow::kInt16},
+                             {"u2", kInt32, Narrow::kUInt16},
+                             {"u4", kInt64, Narrow::kUInt32},
+                             {"u8", kInt64, Narrow::kUInt64}};
 
 /// The header's dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
 class HeaderParser {
@@ -108,7 +120,7 @@ class HeaderParser {
       const auto [end, error] = std::from_chars(left_.data(), left_.data() + left_.size(), extent);
       if (error != std::errc() || extent < 0) refuse();
       left_.remove_prefix(static_cast<std::size_t>(end - left_.data()));
-      take("L");  // as Python 2 wrote long numbers
+      take("L");  // Python 2's suffix of long numbers
       ADJOINT_CHECK(shape.size() < kMaxRank, "{}: '{}' must have at most {} axes; got more, {} first", reader_.op(),
                     reader_.name(), kMaxRank, shape);
       shape.push_back(extent);
@@ -126,6 +138,7 @@ class HeaderParser {
                                            [&](const Descr& known) { return known.code == descr.substr(1); });
     if (found == std::end(kDescrs)) fail_type(descr);
     stored.dtype = found->dtype;
+    stored.narrow = found->narrow;
     stored.big_endian = descr[0] == '>';
   }
   [[noreturn]] void fail_type(std::string_view descr) const {
@@ -140,7 +153,7 @@ class HeaderParser {
   std::string_view left_;
 };
 
-Tensor read(ByteReader& reader, const ReadArrayOptions& options) {
+Tensor read_npy_array(ByteReader& reader, const ReadArrayOptions& options) {
   std::array<unsigned char, kMagic.size() + 2> first{};
   const std::size_t count = reader.read(first.data(), first.size());
   ADJOINT_CHECK(count == first.size() && std::memcmp(first.data(), kMagic.data(), kMagic.size()) == 0,
@@ -173,7 +186,7 @@ std::string header_of(const Tensor& array) {
   return header + text;
 }
 
-/// The file in two parts, the second the tensor's own memory where it may be.
+/// Writes the file in two parts; the second is the tensor's own memory if possible.
 template <class Write>
 void encode(const Tensor& array, Write write) {
   const PauseTape pause;
@@ -187,12 +200,12 @@ void encode(const Tensor& array, Write write) {
 
 Tensor read_npy(const std::filesystem::path& path, const ReadArrayOptions& options) {
   ByteReader reader("read_npy", path);
-  return read(reader, options);
+  return read_npy_array(reader, options);
 }
 
 Tensor decode_npy(std::span<const std::uint8_t> bytes, const ReadArrayOptions& options, const std::string& name) {
   ByteReader reader("decode_npy", name, bytes);
-  return read(reader, options);
+  return read_npy_array(reader, options);
 }
 
 std::vector<std::uint8_t> encode_npy(const Tensor& array) {

@@ -1,10 +1,10 @@
 // PNG files by libpng.
 //
-// libpng reports errors by longjmp, which must not skip a destructor: everything with one is made before setjmp, and
-// the functions called after it hold plain values alone.
+// libpng reports errors by longjmp, which must not skip a destructor: objects with a destructor are created before
+// setjmp, and the functions called after it hold only plain values.
 //
-// A chunk may announce and unpack to far more than a picture needs. The chunks are surveyed first: libpng sees those
-// that samples or orientation depend on, each no longer than the file.
+// A chunk may claim, and unpack to, far more data than a picture needs. The chunks are therefore surveyed first: libpng
+// sees only those that affect samples or orientation, each no longer than the file.
 #include <adjoint/core/check.h>
 #include <adjoint/data/codec.h>
 
@@ -35,7 +35,7 @@ struct PngErrors {
 
 void on_warning(png_structp, png_const_charp) {}
 
-// libpng goes on without what it has no memory for, where it can.
+// If an allocation fails, libpng continues without it where it can.
 png_voidp allocate(png_structp png, png_alloc_size_t bytes) {
   try {
     return ::operator new(bytes);
@@ -75,7 +75,7 @@ struct Writer {
   Writer& operator=(const Writer&) = delete;
 };
 
-/// False where libpng gave up; its message is then in the reader's or writer's errors.
+/// Returns false if libpng gave up; its message is then in the reader's or writer's errors.
 template <class F>
 [[gnu::noinline]] bool guarded(png_structp png, F step) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
@@ -83,7 +83,7 @@ template <class F>
   return true;
 }
 
-/// The pieces of a file that libpng is to see, and how many bytes of them are compressed samples.
+/// The pieces of a file that libpng gets to see, and the number of bytes of compressed samples in them.
 struct Chunks {
   std::vector<Bytes> pieces;
   std::size_t data_bytes = 0;
@@ -100,13 +100,13 @@ Chunks survey(const Encoded& file) {
     const std::string_view type(reinterpret_cast<const char*>(rest.data()) + 4, framed ? 4 : 0);
     const bool whole = framed && length <= rest.size() - kFrame;
     if (!whole && file.options.damaged && type != "IDAT") break;
-    ADJOINT_CHECK(framed, "read_image: '{}' is a damaged PNG file: the file ends too early", file.name);
+    ADJOINT_CHECK(framed, "{}: '{}' is a damaged PNG file: the file ends too early", file.op, file.name);
     ADJOINT_CHECK(whole || file.options.damaged,
-                  "read_image: '{}' is a damaged PNG file: the file ends too early: {} bytes are left of {}", file.name,
-                  rest.size() - kFrame, length);
+                  "{}: '{}' is a damaged PNG file: the file ends too early: {} bytes are left of {}", file.op,
+                  file.name, rest.size() - kFrame, length);
     const Bytes chunk = rest.first(whole ? length + kFrame : rest.size());
     rest = rest.subspan(chunk.size());
-    // A small letter begins the chunks that a reader may pass over.
+    // A lowercase first letter marks chunks that a reader may skip.
     if ((static_cast<unsigned char>(type[0]) & 0x20) != 0 && type != "tRNS" && type != "eXIf") continue;
     if (type == "IDAT") chunks.data_bytes += chunk.size() - kFrame;
     if (Bytes& last = chunks.pieces.back(); last.data() + last.size() == chunk.data()) {
@@ -119,14 +119,14 @@ Chunks survey(const Encoded& file) {
   return chunks;
 }
 
-struct Source {
+struct PngSource {
   const Bytes* next;
   const Bytes* end;
   std::size_t used = 0;  // bytes of *next
 };
 
 void read_bytes(png_structp png, png_bytep out, std::size_t count) {
-  auto* source = static_cast<Source*>(png_get_io_ptr(png));
+  auto* source = static_cast<PngSource*>(png_get_io_ptr(png));
   while (count > 0) {
     if (source->next == source->end) png_error(png, "the file ends too early");
     const std::size_t part = std::min(count, source->next->size() - source->used);
@@ -141,7 +141,7 @@ void read_bytes(png_structp png, png_bytep out, std::size_t count) {
   }
 }
 
-// What libpng makes of the file: 8 or 16 bits of grey or RGB, with alpha where there is transparency of any kind.
+// Makes libpng produce 8 or 16 bits of grey or RGB, with alpha if there is transparency of any kind.
 Raster plain_raster(png_structp png, png_infop info) {
   const unsigned type = png_get_color_type(png, info);
   const bool alpha = (type & PNG_COLOR_MASK_ALPHA) != 0 || png_get_valid(png, info, PNG_INFO_tRNS) != 0;
@@ -153,7 +153,8 @@ Raster plain_raster(png_structp png, png_infop info) {
   return raster;
 }
 
-// deflate cannot shrink below 1/1032, so a short file that claims a large picture is damaged: no memory is spent on it.
+// deflate cannot shrink below 1/1032, so a short file that claims a large picture is damaged, and no memory is spent on
+// it.
 bool plausible(std::size_t data_bytes, png_structp png, png_infop info) {
   const double packed_row = static_cast<double>(png_get_rowbytes(png, info));
   return packed_row * png_get_image_height(png, info) <= 1032.0 * static_cast<double>(data_bytes);
@@ -170,37 +171,37 @@ int orientation_of(png_structp png, png_infop info) {
 
 Raster decode_png(const Encoded& file) {
   const Chunks chunks = survey(file);
-  Source source{chunks.pieces.data(), chunks.pieces.data() + chunks.pieces.size()};
+  PngSource source{chunks.pieces.data(), chunks.pieces.data() + chunks.pieces.size()};
   Reader reader;
-  if (reader.info == nullptr) fail_memory("read_image", file.name);
+  if (reader.info == nullptr) fail_memory(file.op, file.name);
   png_structp png = reader.png;
   png_infop info = reader.info;
   const bool damaged = file.options.damaged;
   const auto check = [&](bool ok) {
-    if (reader.errors.out_of_memory) fail_memory("read_image", file.name);
-    ADJOINT_CHECK(ok, "read_image: '{}' is a damaged PNG file: {}", file.name, reader.errors.message);
+    if (reader.errors.out_of_memory) fail_memory(file.op, file.name);
+    ADJOINT_CHECK(ok, "{}: '{}' is a damaged PNG file: {}", file.op, file.name, reader.errors.message);
   };
 
   check(guarded(png, [&] {
     png_set_read_fn(png, &source, read_bytes);
-    png_set_user_limits(png, 0x7fffffff, 0x7fffffff);              // max_pixels is the limit
-    png_set_chunk_malloc_max(png, 0);                              // the survey is
-    png_set_crc_action(png, PNG_CRC_DEFAULT, PNG_CRC_ERROR_QUIT);  // transparency is not to be lost silently
+    png_set_user_limits(png, 0x7fffffff, 0x7fffffff);              // max_pixels is the limit here
+    png_set_chunk_malloc_max(png, 0);                              // the survey limits chunks
+    png_set_crc_action(png, PNG_CRC_DEFAULT, PNG_CRC_ERROR_QUIT);  // so that transparency is not lost silently
     if (damaged) {
       png_set_crc_action(png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
-#if defined(PNG_IGNORE_ADLER32)  // some builds of libpng cannot: a wrong sum is an error there
+#if defined(PNG_IGNORE_ADLER32)  // some builds of libpng lack it; a wrong sum is then an error
       png_set_option(png, PNG_IGNORE_ADLER32, PNG_OPTION_ON);
 #endif
-      png_set_compression_buffer_size(png, 1);  // a buffer that the file's end leaves unfilled is lost
+      png_set_compression_buffer_size(png, 1);  // a buffer that is not full at the file's end is lost
     }
     png_read_info(png, info);
   }));
   Raster raster = plain_raster(png, info);
   check_pixels(file, raster);
   ADJOINT_CHECK(damaged || plausible(chunks.data_bytes, png, info),
-                "read_image: '{}' is a damaged PNG file: {} bytes cannot hold its {} x {} pixels", file.name,
+                "{}: '{}' is a damaged PNG file: {} bytes cannot hold its {} x {} pixels", file.op, file.name,
                 file.bytes.size(), raster.width, raster.height);
-  constexpr double kRows = 4;  // libpng's own, and its interlaced rows
+  constexpr double kRows = 4;  // libpng's own row buffers, and its interlaced rows
   const double samples = static_cast<double>(raster.height) * static_cast<double>(raster.row_bytes());
   check_memory(file, raster,
                samples + std::max(kRows * static_cast<double>(raster.row_bytes()), picture_bytes(file, raster)));

@@ -1,14 +1,17 @@
-// Bars that share a file share a Screen, which knows the lines that they occupy: the cursor rests behind the last one.
+// Bars on one file share a Screen, which knows the lines that they occupy: the cursor rests behind the last one.
 #include <adjoint/data/progress.h>
 
 #include <adjoint/core/check.h>
 
 #include <algorithm>
 #include <chrono>
+#include <clocale>
 #include <cmath>
+#include <cwchar>
 #include <map>
 #include <mutex>
 
+#include <locale.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -33,19 +36,67 @@ std::string blocks(double fraction, int columns) {
   return bar;
 }
 
-/// The first `columns` characters of UTF-8 text, or fewer.
-std::string cut(const std::string& text, int columns) {
-  int used = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool begins = (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
-    if (begins && used++ == columns) return text.substr(0, i);
+/// While it lives, this thread decodes characters as UTF-8, whatever the program's locale.
+class Utf8 {
+ public:
+  Utf8() : before_(kLocale != nullptr ? ::uselocale(kLocale) : nullptr) {}
+  ~Utf8() {
+    if (before_ != nullptr) ::uselocale(before_);
   }
-  return text;
+  Utf8(const Utf8&) = delete;
+  Utf8& operator=(const Utf8&) = delete;
+
+ private:
+  static inline const locale_t kLocale = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+  locale_t before_;
+};
+
+/// f(start, bytes, columns) for each character, until f returns false. Control characters, such as newlines, have -1
+/// columns; a byte that is not UTF-8 has 1.
+template <class F>
+void for_each_character(const std::string& text, F f) {
+  constexpr wchar_t kAsPicture = 0xfe0f;  // displays the character before it as a picture, which is wide
+  const Utf8 utf8;
+  std::mbstate_t state{};
+  for (std::size_t at = 0, bytes = 1; at < text.size(); at += bytes) {
+    wchar_t character = 0;
+    const std::size_t count = std::mbrtowc(&character, text.data() + at, text.size() - at, &state);
+    const bool is_one = count >= 1 && count <= text.size() - at;
+    if (!is_one) state = {};
+    bytes = is_one ? count : 1;
+    const int columns = is_one ? ::wcwidth(character) : text[at] == '\0' ? -1 : 1;
+    if (!f(at, bytes, character == kAsPicture ? 1 : columns)) return;
+  }
+}
+
+/// The beginning of UTF-8 text that takes at most `columns`.
+std::string cut(const std::string& text, int columns) {
+  std::size_t end = 0;
+  for_each_character(text, [&](std::size_t at, std::size_t bytes, int width) {
+    columns -= width;
+    if (columns >= 0) end = at + bytes;
+    return columns >= 0;
+  });
+  return text.substr(0, end);
 }
 
 int width_of(const std::string& text) {
-  return static_cast<int>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  int columns = 0;
+  for_each_character(text, [&](std::size_t, std::size_t, int width) {
+    columns += width;
+    return true;
+  });
+  return columns;
+}
+
+/// The text with spaces for characters that would move the cursor.
+std::string one_line(const std::string& text) {
+  std::string line;
+  for_each_character(text, [&](std::size_t at, std::size_t bytes, int width) {
+    line += width < 0 ? " " : text.substr(at, bytes);
+    return true;
+  });
+  return line;
 }
 
 double monotonic_seconds() {
@@ -62,7 +113,13 @@ std::mutex& mutex() {
 class Progress::Bar {
  public:
   Bar(std::int64_t steps, ProgressOptions given)
-      : options(std::move(given)), total(steps), done(options.initial), started(now()), shown(started) {}
+      : options(printable(std::move(given))), total(steps), done(options.initial), started(now()), shown(started) {}
+
+  static ProgressOptions printable(ProgressOptions given) {
+    given.description = one_line(given.description);
+    given.unit = one_line(given.unit);
+    return given;
+  }
 
   double now() const { return options.clock ? options.clock() : monotonic_seconds(); }
 
@@ -135,7 +192,7 @@ struct Progress::Screen {
     return text;
   }
 
-  /// `line`, and the bars below it.
+  /// `line`, printed above the bars.
   std::string above(std::string_view line) {
     std::string text = wiped();
     text += line;
@@ -160,7 +217,7 @@ struct Progress::Screen {
   std::FILE* out;
   bool is_terminal;
   std::vector<Bar*> bars;
-  int lines = 0;  // that bars occupy now
+  int lines = 0;  // currently occupied by bars
 };
 
 Progress::Progress(std::int64_t total, ProgressOptions options) {
@@ -183,7 +240,7 @@ Progress::~Progress() {
     if (stays) screen_->lines = 0;
     std::erase(screen_->bars, bar_.get());
     screen_->write(text + screen_->drawn());
-  } catch (...) {  // no memory for the text, or a clock of the user's that throws: the bar is gone all the same
+  } catch (...) {  // no memory for the text, or a user's clock that throws: the bar is removed anyway
     std::erase(screen_->bars, bar_.get());
   }
   screen_.reset();
@@ -194,6 +251,7 @@ void Progress::update(std::int64_t steps, Metrics metrics) {
   const std::lock_guard lock(mutex());
   bar_->done += steps;
   if (!metrics.empty()) bar_->metrics = std::move(metrics);
+  for (auto& [name, value] : bar_->metrics) name = one_line(name);
   screen_->show(*bar_, false);
 }
 

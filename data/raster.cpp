@@ -1,4 +1,4 @@
-// Between a file's interleaved samples and pictures (C, H, W): planes, dtypes and EXIF's orientations.
+// Converts between a file's interleaved samples and pictures (C, H, W): planes, dtypes and EXIF's orientations.
 #include <adjoint/core/check.h>
 #include <adjoint/core/cpu_targets.h>
 #include <adjoint/data/codec.h>
@@ -6,7 +6,7 @@
 namespace adjoint::data {
 namespace {
 
-/// How to turn what was stored with an EXIF orientation upright: transposed first, then flipped.
+/// How to turn a picture with an EXIF orientation upright: first transposed, then flipped.
 struct Turn {
   bool transpose, flip_rows, flip_columns;
 };
@@ -22,8 +22,8 @@ constexpr Turn kTurns[] = {
     {true, true, false},    // 8
 };
 
-/// Takes the three channels of `width` pixels apart. One loop with pointers that share no memory: compilers make
-/// vectors of nothing else.
+/// Separates the three channels of `width` pixels, in one loop with pointers that share no memory, because compilers
+/// vectorise nothing else.
 template <int kPixelSamples, class Convert, class Src, class Dst>
 inline void split(const Src* __restrict in, Dst* __restrict first, Dst* __restrict second, Dst* __restrict third,
                   std::int64_t width) {
@@ -80,7 +80,7 @@ void PictureRows::put_row(PictureRows& rows, std::int64_t y, const std::uint8_t*
 }
 
 Window stored_window(const Encoded& file, const Raster& layout) {
-  const auto& [bytes, name, options] = file;
+  const auto& [op, bytes, name, options] = file;
   if (!options.window) return {0, 0, layout.height, layout.width};
   const Turn turn = kTurns[layout.orientation];
   const std::int64_t height = turn.transpose ? layout.width : layout.height;
@@ -88,7 +88,7 @@ Window stored_window(const Encoded& file, const Raster& layout) {
   Window part = options.window(height, width);
   ADJOINT_CHECK(part.height >= 1 && part.width >= 1 && part.top >= 0 && part.left >= 0 && part.height <= height &&
                     part.width <= width && part.top <= height - part.height && part.left <= width - part.width,
-                "read_image: the window must be inside '{}' of {} x {}; got top {}, left {}, height {}, width {}", name,
+                "{}: the window must be inside '{}' of {} x {}; got top {}, left {}, height {}, width {}", op, name,
                 height, width, part.top, part.left, part.height, part.width);
   if (turn.flip_rows) part.top = height - part.top - part.height;
   if (turn.flip_columns) part.left = width - part.left - part.width;

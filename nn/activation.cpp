@@ -2,7 +2,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/tensor_impl.h>
-#include <adjoint/ops/elementwise/widened.h>
+#include <adjoint/ops/random/random.h>
 #include <adjoint/ops/resample/resample.h>
 #include <adjoint/ops/view/view.h>
 
@@ -20,16 +20,6 @@ std::string check_dropout(const char* type, const DropoutOptions& options) {
   return fmt::format("p={}", options.p);
 }
 
-// `shape` broadcasts to x's: what becomes 0 together.
-Tensor dropped(const Tensor& x, const Shape& shape, double p) {
-  if (p == 0.0) return x;
-  const bool all = p == 1.0;
-  const Tensor kept = all ? Tensor::zeros(Shape{}, {.dtype = kBool, .device = x.device()})
-                          : Tensor::rand(shape, {.device = x.device()}) >= p;
-  const Tensor chosen = where(kept, x, Tensor::zeros(Shape{}, x.options()));
-  return all ? chosen : (widened(chosen) * (1.0 / (1.0 - p))).to(x.dtype());
-}
-
 }  // namespace
 
 ActivationModule::ActivationModule(const char* type, const Activation& activation, const std::string& description)
@@ -39,8 +29,13 @@ ActivationModule::ActivationModule(const char* type, const Activation& activatio
 
 std::string detail::describe_parameter(const char* name, double value) { return fmt::format("{}={}", name, value); }
 
+GeluApproximation enumerator(std::string_view name, GeluApproximation) {
+  constexpr const char* kNames[] = {"none", "tanh"};
+  return static_cast<GeluApproximation>(place_of("GELU", name, kNames));
+}
+
 Activation detail::PlainOptions<ActivationKind::kGELU>::activation() const {
-  check_enumerator("GELU", "GeluApproximation", approximate, GeluApproximation::kTanh);
+  check_enumerator("GELU", "GeluApproximation", GeluApproximation(approximate), GeluApproximation::kTanh);
   return approximate == GeluApproximation::kTanh ? Activation::gelu_tanh() : Activation::gelu();
 }
 
@@ -117,14 +112,13 @@ Dropout::Dropout(const DropoutOptions& options) : Module("Dropout"), options_(op
 }
 
 Tensor Dropout::operator()(const Tensor& input) const {
-  return hooked(input, [&](const Tensor& x) { return forward(x); });
+  return hooked(input, [&](const Tensor& x) { return dropped(x); });
 }
 
-Tensor Dropout::forward(const Tensor& x) const {
+Tensor Dropout::dropped(const Tensor& x) const {
   const OpScope scope("Dropout");
   check_not_moved_from("Dropout");
-  check_defined("Dropout", "x", x);
-  return training() ? dropped(x, x.shape(), options_.p) : x;
+  return dropout(x, options_.p, training());
 }
 
 Dropout2d::Dropout2d(const DropoutOptions& options) : Module("Dropout2d"), options_(options) {
@@ -132,17 +126,13 @@ Dropout2d::Dropout2d(const DropoutOptions& options) : Module("Dropout2d"), optio
 }
 
 Tensor Dropout2d::operator()(const Tensor& input) const {
-  return hooked(input, [&](const Tensor& x) { return forward(x); });
+  return hooked(input, [&](const Tensor& x) { return dropped(x); });
 }
 
-Tensor Dropout2d::forward(const Tensor& x) const {
+Tensor Dropout2d::dropped(const Tensor& x) const {
   const OpScope scope("Dropout2d");
   check_not_moved_from("Dropout2d");
-  check_defined("Dropout2d", "x", x);
-  ADJOINT_CHECK(x.dim() == 3 || x.dim() == 4, "Dropout2d: x must be (N, C, H, W) or (C, H, W); got {}", x.shape());
-  Shape channels = x.shape();
-  for (std::size_t axis = channels.size() - 2; axis < channels.size(); ++axis) channels[axis] = 1;
-  return training() ? dropped(x, channels, options_.p) : x;
+  return dropout2d(x, options_.p, training());
 }
 
 }  // namespace adjoint::nn

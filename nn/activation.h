@@ -1,7 +1,8 @@
-// Activations, and other layers that only reshape or mask, as modules. Behind a convolution in a Sequential, those of
-// the table (ops/elementwise/activation.h), here in its order, become part of it where convolutions fuse them.
+// Activations, and other layers that only reshape or mask, as modules. After a convolution in a Sequential, activations
+// of the table (ops/elementwise/activation.h), listed here in its order, become part of it if convolutions fuse them.
 #pragma once
 
+#include <adjoint/core/named.h>
 #include <adjoint/nn/module.h>
 #include <adjoint/nn/number.h>
 #include <adjoint/ops/elementwise/activation.h>
@@ -10,22 +11,25 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace adjoint::nn {
 
 class ADJOINT_API Identity : public Module {
  public:
   Identity() : Module("Identity") {}
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
   Tensor operator()(const Tensor& input) const {
     return hooked(input, [](const Tensor& x) { return x; });
   }
 };
 
-/// What the table's modules have in common: nn::ReLU(), nn::LeakyReLU({.negative_slope = 0.2}) or nn::LeakyReLU(0.2),
+/// The base of the table's modules: nn::ReLU(), nn::LeakyReLU({.negative_slope = 0.2}) or nn::LeakyReLU(0.2),
 /// nn::Hardtanh({.min_val = 0.0, .max_val = 4.0}) or nn::Hardtanh(0, 4); parameters have the names, order and defaults
 /// of the functions.
 class ADJOINT_API ActivationModule : public Module {
  public:
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
   Tensor operator()(const Tensor& input) const {
     return hooked(input, [&](const Tensor& x) { return activate(x, activation_); });
   }
@@ -42,7 +46,7 @@ namespace detail {
 /// "negative_slope=0.01"
 ADJOINT_API std::string describe_parameter(const char* name, double value);
 
-/// Of an activation of the table that has no parameters: what there is to choose.
+/// The options of an activation without parameters.
 template <ActivationKind kKind>
 struct PlainOptions {
   Activation activation() const { return {kKind}; }
@@ -50,18 +54,19 @@ struct PlainOptions {
 };
 }  // namespace detail
 
-/// GELU's formula: by the error function, or by tanh, as gelu and gelu_tanh compute it.
+/// GELU's formula: with the error function, or with tanh, as in gelu and gelu_tanh.
 enum class GeluApproximation : std::uint8_t { kNone, kTanh };
+ADJOINT_API GeluApproximation enumerator(std::string_view name, GeluApproximation);
 
 template <>
 struct detail::PlainOptions<ActivationKind::kGELU> {
-  GeluApproximation approximate = GeluApproximation::kNone;
+  Named<GeluApproximation> approximate = GeluApproximation::kNone;
 
-  /// Throws Error for no enumerator.
+  /// Throws Error for a value outside the enumeration.
   ADJOINT_API Activation activation() const;
   ADJOINT_API std::string description() const;
 };
-/// nn::GELU({.approximate = nn::GeluApproximation::kTanh}) computes what nn::GELUTanh() does.
+/// nn::GELU({.approximate = "tanh"}) is equivalent to nn::GELUTanh().
 using GELUOptions = detail::PlainOptions<ActivationKind::kGELU>;
 
 #define ADJOINT_MODULE0(Name, function, fused)                                                                      \
@@ -103,7 +108,7 @@ ADJOINT_ACTIVATIONS(ADJOINT_MODULE0, ADJOINT_MODULE1, ADJOINT_MODULE2)
 struct PReLUOptions {
   /// 1, or one slope for each channel (the input's axis 1).
   std::int64_t num_parameters = 1;
-  /// The slopes at first.
+  /// The initial slopes.
   double init = 0.25;
 };
 /// Throws Error for num_parameters below 1.
@@ -111,6 +116,7 @@ class ADJOINT_API PReLU : public Module {
  public:
   explicit PReLU(const PReLUOptions& options = {});
   explicit PReLU(std::int64_t num_parameters, double init = 0.25) : PReLU(PReLUOptions{num_parameters, init}) {}
+  Tensor forward(const Tensor& x) const { return (*this)(x); }
   Tensor operator()(const Tensor& x) const;
 
   Parameter weight;  // (num_parameters)
@@ -125,6 +131,7 @@ class ADJOINT_API GLU : public Module {
   explicit GLU(const GLUOptions& options = {});
   explicit GLU(std::int64_t dim) : GLU(GLUOptions{dim}) {}
   explicit GLU(detail::NoNumber) = delete;
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
   Tensor operator()(const Tensor& input) const {
     return hooked(input, [&](const Tensor& x) { return glu(x, options_.dim); });
   }
@@ -144,6 +151,7 @@ using LogSoftmaxOptions = SoftmaxOptions;
     explicit Name(const Name##Options& options);                                        \
     explicit Name(std::int64_t dim) : Name(Name##Options{dim}) {}                       \
     explicit Name(detail::NoNumber) = delete;                                           \
+    Tensor forward(const Tensor& input) const { return (*this)(input); }                \
     Tensor operator()(const Tensor& input) const {                                      \
       return hooked(input, [&](const Tensor& x) { return function(x, options_.dim); }); \
     }                                                                                   \
@@ -158,7 +166,7 @@ ADJOINT_SOFTMAX(LogSoftmax, log_softmax)
 struct SnakeOptions {
   /// 1, or one parameter for each channel (the input's axis 1).
   std::int64_t num_parameters = 1;
-  /// The parameters at first.
+  /// The initial parameters.
   double init = 1.0;
 };
 /// Throws Error for num_parameters below 1.
@@ -166,6 +174,7 @@ class ADJOINT_API Snake : public Module {
  public:
   explicit Snake(const SnakeOptions& options = {});
   explicit Snake(std::int64_t num_parameters, double init = 1.0) : Snake(SnakeOptions{num_parameters, init}) {}
+  Tensor forward(const Tensor& x) const { return (*this)(x); }
   Tensor operator()(const Tensor& x) const;
 
   Parameter alpha;  // (num_parameters)
@@ -180,6 +189,7 @@ class ADJOINT_API Flatten : public Module {
   explicit Flatten(const FlattenOptions& options = {});
   explicit Flatten(std::int64_t start_dim, std::int64_t end_dim = -1) : Flatten(FlattenOptions{start_dim, end_dim}) {}
   explicit Flatten(detail::NoNumber) = delete;
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
   Tensor operator()(const Tensor& input) const {
     return hooked(input, [&](const Tensor& x) { return x.flatten(options_.start_dim, options_.end_dim); });
   }
@@ -188,10 +198,11 @@ class ADJOINT_API Flatten : public Module {
   FlattenOptions options_;
 };
 
-/// Splits axis `dim` into several of these extents, of which one may be -1: Flatten's inverse.
+/// Splits axis `dim` into several of these extents, of which one may be -1: the inverse of Flatten.
 class ADJOINT_API Unflatten : public Module {
  public:
   Unflatten(std::int64_t dim, const Shape& unflattened_size);
+  Tensor forward(const Tensor& x) const { return (*this)(x); }
   Tensor operator()(const Tensor& x) const;
 
  private:
@@ -203,6 +214,7 @@ class ADJOINT_API Unflatten : public Module {
 class ADJOINT_API PixelShuffle : public Module {
  public:
   explicit PixelShuffle(std::int64_t upscale_factor);
+  Tensor forward(const Tensor& x) const { return (*this)(x); }
   Tensor operator()(const Tensor& x) const;
 
  private:
@@ -213,6 +225,7 @@ class ADJOINT_API PixelShuffle : public Module {
 class ADJOINT_API PixelUnshuffle : public Module {
  public:
   explicit PixelUnshuffle(std::int64_t downscale_factor);
+  Tensor forward(const Tensor& x) const { return (*this)(x); }
   Tensor operator()(const Tensor& x) const;
 
  private:
@@ -223,30 +236,32 @@ struct DropoutOptions {
   /// Probability that an element becomes 0.
   double p = 0.5;
 };
-/// In training, elements chosen at random become 0, infinities and NaN too, and the others are scaled by 1 / (1 - p);
-/// else the identity. Draws from the global generator. Throws Error for p outside [0, 1].
+/// In training, random elements become 0, including infinities and NaN, and the others are scaled by 1 / (1 - p);
+/// otherwise the identity. Draws from the global generator. Throws Error for p outside [0, 1].
 class ADJOINT_API Dropout : public Module {
  public:
   explicit Dropout(const DropoutOptions& options = {});
   explicit Dropout(double p) : Dropout(DropoutOptions{p}) {}
   explicit Dropout(detail::NoNumber) = delete;
+  Tensor forward(const Tensor& x) const { return (*this)(x); }
   Tensor operator()(const Tensor& x) const;
 
  private:
-  Tensor forward(const Tensor& x) const;
+  Tensor dropped(const Tensor& x) const;
 
   DropoutOptions options_;
 };
-/// As Dropout, of whole channels: x (N, C, H, W) or (C, H, W).
+/// Dropout of whole channels: x (N, C, H, W) or (C, H, W).
 class ADJOINT_API Dropout2d : public Module {
  public:
   explicit Dropout2d(const DropoutOptions& options = {});
   explicit Dropout2d(double p) : Dropout2d(DropoutOptions{p}) {}
   explicit Dropout2d(detail::NoNumber) = delete;
+  Tensor forward(const Tensor& x) const { return (*this)(x); }
   Tensor operator()(const Tensor& x) const;
 
  private:
-  Tensor forward(const Tensor& x) const;
+  Tensor dropped(const Tensor& x) const;
 
   DropoutOptions options_;
 };

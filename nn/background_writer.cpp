@@ -2,6 +2,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/factories.h>
+#include <adjoint/core/forked.h>
 #include <adjoint/core/pinned.h>
 #include <adjoint/core/stream.h>
 #include <adjoint/core/tape.h>
@@ -10,17 +11,34 @@
 #include <cstddef>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include <unistd.h>
+
 namespace adjoint::nn {
 
-BackgroundWriter::~BackgroundWriter() {
-  if (thread_.joinable()) thread_.join();
+struct BackgroundWriter::Thread {
+  std::thread running;
+};
+
+BackgroundWriter::BackgroundWriter() : thread_(std::make_unique<Thread>()) {}
+
+BackgroundWriter::~BackgroundWriter() { join(); }
+
+void BackgroundWriter::join() {
+  std::thread& running = thread_->running;
+  if (!running.joinable()) return;
+  if (process_ == ::getpid()) {
+    running.join();
+  } else {
+    leave_to_parent(std::move(running));  // the parent's thread writes the file
+  }
 }
 
 void BackgroundWriter::wait() {
-  if (thread_.joinable()) thread_.join();
+  join();
   if (const std::exception_ptr error = std::exchange(error_, nullptr)) std::rethrow_exception(error);
 }
 
@@ -28,8 +46,9 @@ void BackgroundWriter::start(const char* op, const NamedTensors& state,
                              std::function<void(const NamedTensors&)> write) {
   wait();
   copy(state);
+  process_ = ::getpid();
   try {
-    thread_ = std::thread([this, write = std::move(write)] {
+    thread_->running = std::thread([this, write = std::move(write)] {
       try {
         write(copies_);
       } catch (...) {
@@ -41,7 +60,7 @@ void BackgroundWriter::start(const char* op, const NamedTensors& state,
   }
 }
 
-// All copies from GPUs are under way before the first is waited for.
+// Starts all copies from GPUs before it waits for the first.
 void BackgroundWriter::copy(const NamedTensors& state) {
   const PauseTape pause;
   NamedTensors copies;

@@ -1,4 +1,4 @@
-// The thread that writes a training's state to the disk while the training goes on. Internal.
+// The thread that writes a training's state to the disk while the training continues.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -6,32 +6,38 @@
 
 #include <exception>
 #include <functional>
-#include <thread>
+#include <memory>
+
+#include <sys/types.h>
 
 namespace adjoint::nn {
 
 /// Used by one thread at a time.
 class ADJOINT_API BackgroundWriter {
  public:
-  BackgroundWriter() = default;
-  /// Waits for the thread; what it failed at is lost unless wait() was asked before.
+  BackgroundWriter();
+  /// Waits for the thread; its error is lost unless wait() was called before.
   ~BackgroundWriter();
   BackgroundWriter(const BackgroundWriter&) = delete;
   BackgroundWriter& operator=(const BackgroundWriter&) = delete;
 
-  /// Has a thread call `write` with a copy of the state on the CPU, having waited for the one before. Returns as soon
-  /// as everything is copied, into memory that is used anew and on GPUs page-locked. Throws what the one before failed
-  /// at, and Error, which names `op`, where there is no thread; nothing is under way then.
+  /// Makes a thread call `write` with a copy of the state on the CPU, after waiting for the previous call. Returns as
+  /// soon as everything is copied, into memory that is reused, and is page-locked for GPUs. Throws the previous call's
+  /// error, and an Error that names `op` if no thread can be started; then nothing is running.
   void start(const char* op, const NamedTensors& state, std::function<void(const NamedTensors& copies)> write);
-  /// Returns when the thread is done. Throws what it failed at, once.
+  /// Returns when the thread is done, or at once in a process that was forked meanwhile. Throws the thread's error,
+  /// once.
   void wait();
 
  private:
   void copy(const NamedTensors& state);
+  void join();
 
   NamedTensors copies_;
   std::exception_ptr error_;
-  std::thread thread_;
+  struct Thread;  // std::thread, whose header takes a tenth of the compile time of adjoint.h
+  std::unique_ptr<Thread> thread_;
+  pid_t process_ = 0;  // the process that has the thread
 };
 
 }  // namespace adjoint::nn

@@ -2,6 +2,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/file.h>
+#include <adjoint/core/op_scope.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/nn/background_writer.h>
 #include <adjoint/nn/checkpoint_files.h>
@@ -99,7 +100,11 @@ std::int64_t Checkpoint::load(const std::filesystem::path& path) {
   wait();
   const PauseTape pause;
   safetensors::check_checksum(kOp, path);
-  Safetensors file = load_safetensors(path);
+  Safetensors file;
+  {
+    const OpScope scope(kOp);
+    file = load_safetensors(path);
+  }
   const CheckpointFile about = checkpoint_files::parse(kOp, path, file.metadata);
 
   std::vector<NamedTensors> parts(members_.size());
@@ -131,7 +136,7 @@ void Checkpoint::load_parts(const std::filesystem::path& path, const std::vector
   }
   for (std::size_t i = 0; i < members_.size(); ++i) {
     try {
-      members_[i].load(parts[i]);
+      if (members_[i].strict || !parts[i].empty()) members_[i].load(parts[i]);
     } catch (...) {
       put_back(path, before, members_[i].all_or_nothing ? i : i + 1);
       try {
@@ -145,7 +150,7 @@ void Checkpoint::load_parts(const std::filesystem::path& path, const std::vector
   }
 }
 
-// Gives the first `count` members what they had, the last one first: a schedule sets its optimiser's rates.
+// Restores the first `count` members, the last one first, because a schedule sets its optimiser's rates.
 void Checkpoint::put_back(const std::filesystem::path& path, const std::vector<NamedTensors>& before,
                           std::size_t count) {
   std::vector<std::string> failures;

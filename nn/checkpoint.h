@@ -15,10 +15,10 @@
 //   }
 //   checkpoint.wait();
 //
-// The file runs/7/checkpoint-1000.safetensors holds what was added under "model.<name>", "adam.<name>", ..., a value
-// that is one tensor under "curve", and its checksum, so that damage is found. A file appears whole or not at all and
-// is on the disk before an older one is removed: whatever ends the process or the machine, a whole one is there. Other
-// programs read the weights alone by load_safetensors, renaming "model.<name>" (docs/weights.md).
+// The file runs/7/checkpoint-1000.safetensors holds the added members under "model.<name>", "adam.<name>", ..., a value
+// that is one tensor under "curve", and its checksum, so that damage is detected. A file appears completely or not at
+// all, and is on the disk before an older one is removed: an intact file exists whatever ends the process or the
+// machine. Other programs read only the weights with load_safetensors, renaming "model.<name>" (docs/weights.md).
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -41,20 +41,20 @@ namespace adjoint::nn {
 class BackgroundWriter;
 
 struct CheckpointOptions {
-  /// The newest files are kept, at least 1 ...
+  /// The number of newest files that are kept, at least 1 ...
   std::int64_t keep_last = 3;
-  /// ... and those of the best metrics.
+  /// ... and the number of files with the best metrics.
   std::int64_t keep_best = 0;
   /// The best metric is the largest, not the smallest.
   bool maximize = false;
-  /// A thread writes, while the training goes on from the copy that save() has made.
+  /// A thread writes, while the training continues after save() has made a copy.
   bool background = false;
-  /// Gets messages on files that are passed over, a line each; else they go to stderr.
+  /// Receives messages about files that are skipped, one line each; if empty, they go to stderr.
   std::function<void(const std::string& message)> warn = {};
 };
 
 struct SaveOptions {
-  /// What keep_best goes by; nothing, and NaN, are worse than any number.
+  /// The metric for keep_best; no metric, and NaN, are worse than any number.
   std::optional<double> metric = {};
 };
 
@@ -63,36 +63,40 @@ struct CheckpointFile {
   std::filesystem::path path;
   std::int64_t step = 0;
   std::optional<double> metric = {};
-  std::int64_t sequence = 0;  // higher than that of each file that was there when it was written
+  std::int64_t sequence = 0;  // higher than that of each file that existed when it was written
 };
 
 /// Used by one thread at a time. A folder belongs to one training.
 class ADJOINT_API Checkpoint {
  public:
-  /// Touches nothing yet. Throws Error for an empty folder's name and for options out of range.
+  /// Touches no file yet. Throws Error for an empty folder name and for options out of range.
   explicit Checkpoint(std::filesystem::path folder, const CheckpointOptions& options = {});
-  /// Waits for the thread; what it failed at becomes a message.
+  /// Waits for the thread; its error becomes a message.
   ~Checkpoint();
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
 
   // ---- What is kept. Names are not empty, hold no dot, do not begin with "__" and are distinct, else Error is thrown.
+  // Without options.strict a part that differs from what a file has of it, such as a loader with another batch size,
+  // takes in what it can, as its own load_state_dict() or load_state() says; where the file has nothing of it, it stays
+  // as it is.
   // What is added must outlive the checkpoint and stay where it is. It is loaded in the order in which it was added: an
   // optimiser comes before its schedule.
 
-  /// What has state_dict() and load_state_dict(), or state() and load_state(); a Generator, a Tensor, whose elements
-  /// are kept, or a value (CheckpointValue).
+  /// An object with state_dict() and load_state_dict(), or state() and load_state(); a Generator; a Tensor, whose
+  /// elements are kept; or a value (CheckpointValue).
   template <class T>
-  void add(const std::string& name, T& object) {
+  void add(const std::string& name, T& object, const LoadStateOptions& options = {}) {
     static_assert(HasStateDict<T> || HasState<T> || std::is_same_v<T, Generator> || std::is_same_v<T, Tensor> ||
                       CheckpointValue<T>,
                   "a checkpoint keeps what has state_dict() and load_state_dict(), or state() and load_state(), "
                   "Generators, tensors, numbers, text, and vectors of numbers; give two callables for anything else");
     add_member({.name = name,
                 .state = [&object] { return detail::state_of(object); },
-                .load = [&object](const NamedTensors& state) { detail::load_state(state, object); }});
+                .load = [&object, options](const NamedTensors& state) { detail::load_state(state, object, options); },
+                .strict = options.strict});
   }
-  /// What `get` returns, a CheckpointValue, and `set` takes. What either throws leaves save() or load().
+  /// `get` returns a CheckpointValue, which `set` takes. Exceptions of either propagate out of save() or load().
   template <class Get, class Set>
   requires CheckpointValue<std::remove_cvref_t<std::invoke_result_t<Get&>>>
   void add(const std::string& name, Get get, Set set) {
@@ -103,29 +107,29 @@ class ADJOINT_API Checkpoint {
                 .all_or_nothing = false});
   }
   /// default_generator() of the thread that saves, and loads. All devices draw from it; other threads' generators
-  /// follow from manual_seed(), which the program calls as it did before.
+  /// derive from manual_seed(), which the program must call as before.
   void add_random_state(const std::string& name = "random");
 
-  /// Writes <folder>/checkpoint-<step>.safetensors, making the folder where there is none, and then removes the files
-  /// that are not to be kept. With .background it returns as soon as everything is copied to the CPU, having waited for
-  /// the file before this one. Throws Error, naming the path, where writing fails, with .background at the next call of
-  /// save() (which does nothing else then) or wait(): older files are still there, and the training can go on. Throws
-  /// Error for a negative step and for a tensor that is undefined.
+  /// Writes <folder>/checkpoint-<step>.safetensors, creating the folder if necessary, and then removes the files that
+  /// are not to be kept. With .background it returns as soon as everything is copied to the CPU, after waiting for the
+  /// previous file. Throws Error, naming the path, if writing fails; with .background, the next call of save() (which
+  /// then does nothing else) or wait() throws it. Older files are still there, and the training can continue. Throws
+  /// Error for a negative step and for an undefined tensor.
   void save(std::int64_t step, const SaveOptions& options = {});
-  /// Returns when what was saved is on the disk. Throws what the thread failed at since the last call, once.
+  /// Returns when everything saved is on the disk. Throws the thread's error since the last call, once.
   void wait();
 
-  /// Loads the newest file and returns its step; nothing where the folder has none. One that is damaged, or does not
-  /// fit, is passed over with a message for the one before it. Throws Error where none can be loaded: begin anew in
+  /// Loads the newest file and returns its step; empty if the folder has none. A file that is damaged, or does not fit,
+  /// is skipped with a message, and the one before it is tried. Throws Error if none can be loaded: start anew in
   /// another folder, or remove them.
   std::optional<std::int64_t> resume();
-  /// Loads one file and returns its step. Throws Error unless it is whole, has just what was added, and everything
-  /// takes its part; and what a callable throws. Everything is as it was then.
+  /// Loads one file and returns its step. Throws Error unless it is intact, has exactly the added members, and every
+  /// member accepts its part; also throws exceptions of callables. Then everything is unchanged.
   std::int64_t load(const std::filesystem::path& path);
 
   /// The folder's files whose beginnings can be read, newest first; not one that is being written.
   std::vector<CheckpointFile> files() const;
-  /// That of the best metric, of several the newest; nothing where no file has one.
+  /// The file with the best metric, the newest of several; empty if no file has a metric.
   std::optional<CheckpointFile> best() const;
 
  private:
@@ -134,6 +138,7 @@ class ADJOINT_API Checkpoint {
     std::function<NamedTensors()> state;
     std::function<void(const NamedTensors&)> load;
     bool all_or_nothing = true;
+    bool strict = true;
   };
 
   void add_member(Member member);

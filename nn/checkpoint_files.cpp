@@ -1,6 +1,7 @@
 #include <adjoint/nn/checkpoint_files.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/file.h>
 #include <adjoint/nn/safetensors_file.h>
 
 #include <algorithm>
@@ -46,7 +47,8 @@ Metadata metadata_of(const CheckpointFile& file) {
   Metadata metadata{{kVersionKey, kVersion},
                     {kStepKey, std::to_string(file.step)},
                     {kSequenceKey, std::to_string(file.sequence)}};
-  if (file.metric) metadata[kMetricKey] = fmt::format("{}", *file.metric);  // the shortest that reads back the same
+  if (file.metric)
+    metadata[kMetricKey] = fmt::format("{}", *file.metric);  // the shortest text that reads back as the same number
   return metadata;
 }
 
@@ -69,11 +71,11 @@ CheckpointFile parse(const char* op, const fs::path& path, const Metadata& metad
 Listing list(const fs::path& folder) {
   Listing listing;
   std::error_code error;
-  fs::directory_iterator entry(folder, error);
+  const std::vector<std::string> names = names_in(folder, error);
   if (error == std::errc::no_such_file_or_directory) return listing;
-  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
-    const fs::path path = entry->path();
-    if (!is_name(path.filename().string())) continue;
+  for (const std::string& name : names) {
+    if (!is_name(name)) continue;
+    const fs::path path = folder / name;
     try {
       listing.files.push_back(parse("Checkpoint", path, safetensors::read_metadata(path)));
     } catch (const OutOfMemoryError&) {

@@ -1,4 +1,4 @@
-// How Checkpoint turns what it is given into named tensors and back. Internal to Checkpoint's templates.
+// How Checkpoint converts members to named tensors and back. Internal to Checkpoint's templates.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -16,14 +16,15 @@
 
 namespace adjoint::nn {
 
-/// What gives its state out by name and takes it in, all of it or none: modules, optimisers, schedules, averages.
+/// Types that export their state by name and import it, completely or not at all: modules, optimisers, schedules,
+/// averages.
 template <class T>
 concept HasStateDict = requires(T& object, const T& unchanged, const NamedTensors& state) {
   { unchanged.state_dict() } -> std::convertible_to<NamedTensors>;
   object.load_state_dict(state);
 };
 
-/// What has its state as one value, such as data::DataLoader.
+/// Types whose state is one value, such as data::DataLoader.
 template <class T>
 concept HasState = requires(T& object, const T& unchanged) {
   unchanged.state();
@@ -37,23 +38,23 @@ inline constexpr bool kIsVector = false;
 template <class T>
 inline constexpr bool kIsVector<std::vector<T>> = std::is_arithmetic_v<T> && !std::same_as<T, bool>;
 
-/// A struct of integers, with no bytes between members. Pointers, and views such as string_view, cannot be told from
-/// integers.
+/// A struct of integers, without padding between members. Pointers, and views such as string_view, cannot be
+/// distinguished from integers.
 template <class T>
 inline constexpr bool kIsPlainStruct = std::is_aggregate_v<T> && !std::is_array_v<T> &&
                                        std::is_trivially_copyable_v<T> && std::has_unique_object_representations_v<T>;
 
 }  // namespace detail
 
-/// What a checkpoint can keep of a program's own: numbers, enumerators, text, vectors of numbers, tensors by name, and
-/// structs of integers without gaps, as their bytes (put no pointer there: what it leads to is not kept).
+/// A program's own values that a checkpoint can keep: numbers, enumerators, text, vectors of numbers, tensors by name,
+/// and structs of integers without padding, as their bytes (without pointers, because their targets are not kept).
 template <class T>
 concept CheckpointValue = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::same_as<T, std::string> ||
     std::same_as<T, NamedTensors> || detail::kIsVector<T> || detail::kIsPlainStruct<T>;
 
 namespace detail {
 
-// One tensor under the name "". All that take one throw Error for another dtype or number of elements.
+// One tensor under the name "". All functions that take one throw Error for another dtype or number of elements.
 
 ADJOINT_API NamedTensors bytes_state(const void* data, std::size_t bytes);
 ADJOINT_API std::vector<std::uint8_t> take_bytes(const NamedTensors& state);
@@ -65,7 +66,7 @@ ADJOINT_API void check_count(std::size_t count, std::size_t expected);
 /// Copies the elements in. Throws Error for another shape or dtype.
 ADJOINT_API void take_elements(const NamedTensors& state, Tensor& tensor);
 
-/// Integers are kept as int64 (those of 64 bits without a sign by their bits), floating-point numbers as float64.
+/// Integers are kept as int64 (unsigned 64-bit ones by their bits), floating-point numbers as float64.
 template <class T>
 NamedTensors numbers_state(const std::vector<T>& values, const Shape& shape) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -138,7 +139,7 @@ T value_of(const NamedTensors& state) {
   }
 }
 
-/// Seed and position; where a CUDA graph reads its base stays.
+/// Seed and position; the address from which a CUDA graph reads its base does not change.
 inline std::vector<std::uint64_t> generator_state(const Generator& generator) {
   return {generator.seed(), generator.offset()};
 }
@@ -150,7 +151,7 @@ inline void load_generator(const std::vector<std::uint64_t>& state, Generator& g
   generator.set_device_base(base);
 }
 
-/// Of any object that Checkpoint::add takes.
+/// The state of any object that Checkpoint::add takes.
 template <class T>
 NamedTensors state_of(const T& object) {
   if constexpr (HasStateDict<T>) {
@@ -167,11 +168,20 @@ NamedTensors state_of(const T& object) {
 }
 
 template <class T>
-void load_state(const NamedTensors& state, T& object) {
+void load_state(const NamedTensors& state, T& object, const LoadStateOptions& options = {}) {
   if constexpr (HasStateDict<T>) {
-    object.load_state_dict(state);
+    if constexpr (requires { object.load_state_dict(state, {.strict = options.strict}); }) {
+      object.load_state_dict(state, {.strict = options.strict});
+    } else {
+      object.load_state_dict(state);
+    }
   } else if constexpr (HasState<T>) {
-    object.load_state(value_of<std::remove_cvref_t<decltype(object.state())>>(state));
+    auto value = value_of<std::remove_cvref_t<decltype(object.state())>>(state);
+    if constexpr (requires { object.load_state(value, options); }) {
+      object.load_state(value, options);
+    } else {
+      object.load_state(value);
+    }
   } else if constexpr (std::same_as<T, Generator>) {
     load_generator(value_of<std::vector<std::uint64_t>>(state), object);
   } else if constexpr (std::same_as<T, Tensor>) {

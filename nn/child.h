@@ -1,25 +1,28 @@
-// Child<M>: the handle on a slot of a module's registry, in which a child module stands.
+// Child<M>: the handle on a slot of a module's registry that holds a child module.
 //
-// It is an M, the one in its slot, whatever was put there last and through whichever handle. Assigning an M to it
-// registers that module in the other's place. Copies are handles on the same slot; a copy of type M is a handle on the
-// module alone. Where M is std::optional of a module, the slot may be empty:
+// It is an M, the one in its slot, whichever handle put it there. Assigning an M to it registers that module in place
+// of the other. Copies are handles on the same slot; a copy of type M is a handle on the module alone. If M is
+// std::optional of a module, the slot may be empty:
 //
 //   nn::Child<std::optional<nn::BatchNorm2d>> norm;
 //   norm(register_module("norm", wanted ? std::optional(nn::BatchNorm2d(8)) : std::nullopt))  // in the constructor
 //   if (norm) std::cout << norm->weight;
-//   y = norm(conv(x));     // the identity where it is empty
+//   y = norm(conv(x));     // the identity if it is empty
 //   norm = std::nullopt;   // for all handles
 //
-// Errors in a call of a Child tell where in the tree the module stands: "decoder.2.up: conv_transpose2d: ...".
+// Errors in a call of a Child begin with the module's path: "decoder.2.up: conv_transpose2d: ...". A call of a Child
+// that is on no slot throws Error, because no optimiser would see its parameters; so a member that is never registered
+// is noticed. Hooks of a module that maps one tensor to one run in a call of its Child, whatever its operator() does.
 #pragma once
 
 #include <adjoint/core/error.h>
 #include <adjoint/core/export.h>
-#include <adjoint/core/profiled_call.h>
+#include <adjoint/core/module_calls.h>
 #include <adjoint/core/tensor.h>
 
 #include <any>
 #include <concepts>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -27,41 +30,65 @@
 
 namespace adjoint::nn {
 
+class Layer;
 class Module;
 
 namespace detail {
 
 struct ChildSlot;
 
-/// Puts the module's path in front of the message, unless it begins with the path of what is inside the module.
+/// Prepends the module's path to the message, unless the message begins with the path of a module inside it.
 ADJOINT_API void tell_path(const Module& module, Error& error);
 
-/// A call of the module, for a Profiler; nothing where none collects or the module's call is the innermost already.
-class ADJOINT_API ProfiledModule {
+/// A call of the module, for its watchers (core/module_calls.h).
+class ADJOINT_API ModuleCall {
  public:
-  explicit ProfiledModule(const Module& module) {
-    if (adjoint::detail::Profiling::on()) [[unlikely]]
+  explicit ModuleCall(const Module& module) {
+    if (adjoint::detail::ModuleCalls::watched()) [[unlikely]]
       begin(module);
   }
-  ~ProfiledModule() {
-    if (call_) [[unlikely]]
+  ~ModuleCall() {
+    if (watched_ != nullptr) [[unlikely]]
       end();
   }
-  ProfiledModule(const ProfiledModule&) = delete;
-  ProfiledModule& operator=(const ProfiledModule&) = delete;
+  ModuleCall(const ModuleCall&) = delete;
+  ModuleCall& operator=(const ModuleCall&) = delete;
 
  private:
+  struct Watched;
   void begin(const Module& module);
   void end() noexcept;
 
-  adjoint::detail::ProfiledCall call_;
-  const void* outer_;
+  Watched* watched_ = nullptr;
 };
 
-/// f(), of which Errors tell the module's path.
+/// A call of the module by its Child: where it returns, and the module's hooks did not run in it, a warning says so,
+/// once a module.
+class ADJOINT_API HookWatch {
+ public:
+  explicit HookWatch(const Module& module) {
+    if (adjoint::detail::ModuleCalls::watched_by(adjoint::detail::ModuleWatcher::kHooks)) [[unlikely]]
+      begin(module);
+  }
+  ~HookWatch() noexcept(false) {
+    if (module_ != nullptr) [[unlikely]]
+      end();
+  }
+  HookWatch(const HookWatch&) = delete;
+  HookWatch& operator=(const HookWatch&) = delete;
+
+ private:
+  void begin(const Module& module);
+  void end() const;
+
+  const Module* module_ = nullptr;
+  int exceptions_ = 0;
+};
+
+/// f(), whose Errors begin with the module's path.
 template <class F>
 decltype(auto) located(const Module& module, const F& f) {
-  const ProfiledModule profiled(module);
+  const ModuleCall call(module);
   try {
     return f();
   } catch (Error& error) {
@@ -70,10 +97,14 @@ decltype(auto) located(const Module& module, const F& f) {
   }
 }
 
-/// The module in a Child<M>, as a std::any of its type; empty where there is none, or where it cannot be copied.
+/// The module in a Child<M>, as a std::any of its type; empty if there is none, or if it cannot be copied.
 template <class M>
 std::any typed(const M& module) {
-  if constexpr (std::copy_constructible<M>) return module;
+  if constexpr (requires { module.own_type(); }) {
+    return module.own_type();  // for a Layer
+  } else if constexpr (std::copy_constructible<M>) {
+    return module;
+  }
   return {};
 }
 template <class M>
@@ -89,58 +120,6 @@ const Module* base_of(const std::optional<M>& module) {
   return module ? &*module : nullptr;
 }
 
-template <class M>
-auto call_of() {
-  if constexpr (requires { &M::operator(); }) return &M::operator();
-}
-
-/// M, whose calls are located; as it is where operator() is overloaded, a template or not const.
-template <class M, class Call = decltype(call_of<M>())>
-class Called : public M {
- public:
-  Called() = default;
-  explicit Called(const M& module) : M(module) {}
-  explicit Called(M&& module) : M(std::move(module)) {}
-};
-
-template <class M, class R, class Class, class... Args>
-class Called<M, R (Class::*)(Args...) const> : public M {
- public:
-  Called() = default;
-  explicit Called(const M& module) : M(module) {}
-  explicit Called(M&& module) : M(std::move(module)) {}
-
-  R operator()(Args... args) const {
-    return located(*this, [&]() -> R { return M::operator()(std::forward<Args>(args)...); });
-  }
-  /// Where the others have defaults.
-  template <class... First>
-  requires(sizeof...(First) < sizeof...(Args) && std::is_invocable_v<const M&, First...>) R operator()(
-      First&&... first) const {
-    return located(*this, [&]() -> R { return M::operator()(std::forward<First>(first)...); });
-  }
-};
-
-template <class M>
-class Called<std::optional<M>, void> : public std::optional<M> {
- public:
-  Called() = default;
-  explicit Called(const std::optional<M>& module) : std::optional<M>(module) {}
-  explicit Called(std::optional<M>&& module) : std::optional<M>(std::move(module)) {}
-
-  /// x where there is no module.
-  Tensor operator()(const Tensor& x) const {
-    const std::optional<M>& module = *this;
-    return module ? located(*module, [&]() -> Tensor { return (*module)(x); }) : x;
-  }
-
-  // What would change this handle alone: assign std::nullopt or a module.
-  void reset() = delete;
-  template <class... Args>
-  void emplace(Args&&...) = delete;
-  void swap(std::optional<M>&) = delete;
-};
-
 /// Where a Child stands among the handles on its slot, so that all of them follow what is put there.
 class ADJOINT_API ChildLink {
  public:
@@ -148,12 +127,16 @@ class ADJOINT_API ChildLink {
   using Follow = void (*)(void* child, const void* module);
 
   ChildLink() = default;
-  ChildLink(std::shared_ptr<ChildSlot> slot, void* child, Follow follow);
   ChildLink(const ChildLink&) = delete;
   ChildLink& operator=(const ChildLink&) = delete;
   ~ChildLink() { leave(); }
 
   const std::shared_ptr<ChildSlot>& slot() const { return slot_; }
+  /// Throws Error for a call of `module` by a handle on no slot.
+  void check_called(const Module& module) const {
+    if (slot_ == nullptr) [[unlikely]]
+      on_no_slot(module);
+  }
   /// Puts a module, or none, into the slot and has every handle follow. `value` is the same as an M, `own` of the
   /// module's own type. Throws Error, with everything as it was, where there is no slot and where the module would come
   /// to stand inside itself.
@@ -165,11 +148,108 @@ class ADJOINT_API ChildLink {
   void leave();
 
  private:
+  static void on_no_slot(const Module& module);
+
   std::shared_ptr<ChildSlot> slot_;
   void* child_ = nullptr;
   Follow follow_ = nullptr;
   ChildLink* previous_ = nullptr;
   ChildLink* next_ = nullptr;
+};
+
+template <class M>
+auto call_of() {
+  if constexpr (requires { &M::operator(); }) return &M::operator();
+}
+
+/// What register_forward_hook's hooks can see: one tensor in, one out. A Layer runs them itself.
+template <class M, class R, class... Args>
+inline constexpr bool kIsHookable = false;
+template <class M, class Arg>
+inline constexpr bool kIsHookable<M, Tensor, Arg> =
+    std::is_convertible_v<const Tensor&, Arg> && !std::is_same_v<M, Layer>;
+
+/// M with calls that add its path to errors; M itself if operator() is overloaded, a template or not const.
+template <class M, class Call = decltype(call_of<M>())>
+class Called : public M {
+ public:
+  Called() = default;
+  explicit Called(const M& module) : M(module) {}
+  explicit Called(M&& module) : M(std::move(module)) {}
+
+ protected:
+  ChildLink link_;
+};
+
+template <class M, class R, class Class, class... Args>
+class Called<M, R (Class::*)(Args...) const> : public M {
+ public:
+  Called() = default;
+  explicit Called(const M& module) : M(module) {}
+  explicit Called(M&& module) : M(std::move(module)) {}
+
+  R operator()(Args... args) const {
+    link_.check_called(*this);
+    if constexpr (kIsHookable<M, R, Args...>) {
+      return this->M::hooked(args..., [&](const Tensor& x) -> Tensor { return M::operator()(x); });
+    } else {
+      return located(*this, [&]() -> R {
+        const HookWatch watch(*this);
+        return M::operator()(std::forward<Args>(args)...);
+      });
+    }
+  }
+  /// For calls in which the other arguments have defaults.
+  template <class... First>
+  requires(sizeof...(First) < sizeof...(Args) && std::is_invocable_v<const M&, First...>) R operator()(
+      First&&... first) const {
+    link_.check_called(*this);
+    return located(*this, [&]() -> R {
+      const HookWatch watch(*this);
+      return M::operator()(std::forward<First>(first)...);
+    });
+  }
+  /// M's own forward, where it has one that takes these inputs, else the call, under PyTorch's name.
+  template <class... Inputs>
+  decltype(auto) forward(Inputs&&... inputs) const {
+    if constexpr (requires(const M& module) { module.forward(std::forward<Inputs>(inputs)...); }) {
+      link_.check_called(*this);
+      return located(*this, [&]() -> decltype(auto) { return M::forward(std::forward<Inputs>(inputs)...); });
+    } else {
+      return (*this)(std::forward<Inputs>(inputs)...);
+    }
+  }
+
+ protected:
+  ChildLink link_;
+};
+
+template <class M>
+class Called<std::optional<M>, void> : public std::optional<M> {
+ public:
+  Called() = default;
+  explicit Called(const std::optional<M>& module) : std::optional<M>(module) {}
+  explicit Called(std::optional<M>&& module) : std::optional<M>(std::move(module)) {}
+
+  /// Returns x if there is no module.
+  Tensor operator()(const Tensor& x) const {
+    const std::optional<M>& module = *this;
+    if (!module) return x;
+    link_.check_called(*module);
+    return located(*module, [&]() -> Tensor {
+      const HookWatch watch(*module);
+      return (*module)(x);
+    });
+  }
+
+  // Would change only this handle: assign std::nullopt or a module instead.
+  void reset() = delete;
+  template <class... Args>
+  void emplace(Args&&...) = delete;
+  void swap(std::optional<M>&) = delete;
+
+ protected:
+  ChildLink link_;
 };
 
 /// The slot's copy while a module is cloned (clone.h), else the slot.
@@ -180,26 +260,29 @@ ADJOINT_API std::shared_ptr<ChildSlot> copied_slot(const std::shared_ptr<ChildSl
 template <class M>
 class Child : public detail::Called<M> {
   using Base = detail::Called<M>;
+  using Base::link_;
 
  public:
-  /// On no slot. Handles on slots come from Module's register_module.
+  /// A handle without a slot. Module's register_module returns handles on slots.
   Child() requires std::default_initializable<M>
   = default;
-  Child(const Child& other)
-      : Base(static_cast<const M&>(other)), link_(detail::copied_slot(other.link_.slot()), this, follow()) {}
-  Child(Child&& other) : Base(std::move(static_cast<M&>(other))), link_(other.link_.slot(), this, follow()) {
+  Child(const Child& other) : Base(static_cast<const M&>(other)) {
+    link_.enter(detail::copied_slot(other.link_.slot()), this, follow());
+  }
+  Child(Child&& other) : Base(std::move(static_cast<M&>(other))) {
+    link_.enter(other.link_.slot(), this, follow());
     other.link_.leave();
   }
   ~Child() = default;
 
-  /// Puts `module` into the slot. Throws Error, with everything as it was, where that would put a module inside itself.
+  /// Puts `module` into the slot. Throws Error, with everything unchanged, if that would put a module inside itself.
   Child& operator=(const M& module) requires std::is_copy_assignable_v<M> {
-    const M held = module, before = *this;  // what goes, goes once the slot is at rest
+    const M held = module, before = *this;  // released only after the slot is consistent
     link_.assign(detail::base_of(held), &held, detail::typed(held));
     return *this;
   }
-  /// As above, so that the module stands in both slots. Where whole modules are assigned, their members become handles
-  /// on the other module's slots instead.
+  /// As above, so that the module is in both slots. When whole modules are assigned, their members become handles on
+  /// the other module's slots instead.
   Child& operator=(const Child& other) requires std::is_copy_assignable_v<M> {
     if (link_.slot() == other.link_.slot()) return *this;
     if (!link_.follows_owner(other.link_.slot())) return *this = static_cast<const M&>(other);
@@ -218,8 +301,9 @@ class Child : public detail::Called<M> {
 
  private:
   friend class Module;
-  Child(std::shared_ptr<detail::ChildSlot> slot, M module)
-      : Base(std::move(module)), link_(std::move(slot), this, follow()) {}
+  Child(std::shared_ptr<detail::ChildSlot> slot, M module) : Base(std::move(module)) {
+    link_.enter(std::move(slot), this, follow());
+  }
 
   static detail::ChildLink::Follow follow() {
     if constexpr (std::is_copy_assignable_v<M>) {
@@ -227,11 +311,9 @@ class Child : public detail::Called<M> {
         static_cast<M&>(*static_cast<Child*>(child)) = *static_cast<const M*>(module);
       };
     } else {
-      return nullptr;  // nothing can be assigned
+      return nullptr;  // there is nothing to assign
     }
   }
-
-  detail::ChildLink link_;
 };
 
 namespace detail {
@@ -244,10 +326,10 @@ template <class M>
 struct Registered<Child<M>> {
   using Type = M;
 };
-/// The module's own type, where it may have come by a handle on a slot.
+/// The module's own type, even if it came through a handle on a slot.
 template <class M>
 using RegisteredType = typename Registered<M>::Type;
-/// What is a handle on the module's slot. No class derives from a final one.
+/// The type of a handle on the module's slot. No class can derive from a final one.
 template <class M>
 using RegisteredHandle =
     std::conditional_t<std::is_final_v<RegisteredType<M>>, RegisteredType<M>, Child<RegisteredType<M>>>;

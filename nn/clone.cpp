@@ -15,7 +15,7 @@ thread_local Copies* under_way = nullptr;
 
 }  // namespace
 
-// What the originals became. Originals are kept, so that none of their addresses comes back.
+// Maps originals to their copies. Originals are kept alive, so that none of their addresses is reused.
 struct Copies {
   using State = Module::State;
   struct Copy {
@@ -53,11 +53,12 @@ struct Copies {
     auto copy = std::make_shared<TensorSlot>(*original);
     copy->owner = owner;
     copy->tensor = tensor(original->tensor);
+    if (copy->trained && copy->tensor.defined()) adjoint::detail::mark_parameter(copy->tensor, copy);
     all[original.get()] = {original, copy};
     return copy;
   }
 
-  // The registry below, without what functions and classes hold.
+  // The registry below, without the modules that functions and classes hold.
   std::shared_ptr<State> state(const std::shared_ptr<State>& original) {
     if (auto found = find(original)) return found;
     auto copy = std::make_shared<State>();
@@ -85,11 +86,12 @@ struct Copies {
     return copy;
   }
 
-  // What may hold handles on any of it: Copies is under way by now.
+  // Functions may hold handles on any of it, so Copies must be active by now.
   void functions() const {
     for (const auto& [original, copy] : states) {
       copy->pre_hooks = std::vector(original->pre_hooks);
       copy->hooks = std::vector(original->hooks);
+      if (original->unproven) copy->await_hooks();
       for (const auto& each : original->parameters) {
         if (each->computed == nullptr) continue;
         auto computed = std::make_shared<Computed>();
@@ -162,7 +164,7 @@ void keep_copy(std::shared_ptr<const void> original, std::shared_ptr<void> copy)
 
 bool cloning() { return under_way != nullptr; }
 
-// The copy of a slot or a state, or itself outside clone() and where it is registered elsewhere.
+// The copy of a slot or a state, or the original outside clone() and if it is registered elsewhere.
 template <class T>
 std::shared_ptr<T> copied(const std::shared_ptr<T>& original) {
   if (under_way == nullptr) return original;

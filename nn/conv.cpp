@@ -1,6 +1,7 @@
 #include <adjoint/nn/conv.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/warning.h>
 #include <adjoint/nn/init.h>
 #include <adjoint/nn/transposed_size.h>
 
@@ -13,7 +14,7 @@
 namespace adjoint::nn {
 namespace {
 
-// The options of all four, one value a spatial axis.
+// The options of all four, one value per spatial axis.
 struct Layout {
   const char* type;
   std::int64_t in_channels, out_channels;
@@ -63,10 +64,10 @@ void warn_of_checkerboards(const Layout& layout) {
     if (std::equal(taps.begin() + 1, taps.end(), taps.begin())) continue;
     std::string counts;
     for (const std::int64_t count : taps) counts += (counts.empty() ? "" : ", ") + std::to_string(count);
-    fmt::print(stderr,
-               "{}: kernel_size {} with stride {} adds up ({}) taps at the output's phases, which shows as a "
-               "checkerboard; a multiple of the stride does not\n",
-               layout.type, kernel, stride, counts);
+    adjoint::detail::warn(
+        fmt::format("{}: kernel_size {} with stride {} adds up ({}) taps at the output's phases, which shows as a "
+                    "checkerboard; a multiple of the stride does not",
+                    layout.type, kernel, stride, counts));
     return;
   }
 }
@@ -110,7 +111,7 @@ void check(const Layout& l) {
   }
 }
 
-// Like PyTorch's: what stands at its default is left out.
+// Like PyTorch's: omits options with their default value.
 std::string describe(const Layout& l) {
   std::string text = fmt::format("{}, {}, kernel_size={}, stride={}", l.in_channels, l.out_channels,
                                  tuple(l.kernel_size), tuple(l.stride));
@@ -135,8 +136,8 @@ void make_parameters(M& module, const Layout& layout) {
   init::default_(module.weight, module.bias);
 }
 
-// A call's input and padding. What convolutions cannot pad themselves, other modes and one more element behind, is
-// padded in front of them.
+// A call's input and padding. Padding that convolutions do not support, other modes and one more element behind, is
+// applied to the input first.
 template <class Extent>
 struct Padded {
   Tensor input;
@@ -167,7 +168,8 @@ Padded<Extent> padded(const char* type, const Tensor& input, const Options& o) {
   return {pad(input, sides, o.padding_mode), Extent(0)};
 }
 
-// The adjoint of padding each of the result's last axes by `padding` on either side, and what comes behind it.
+// The adjoint of padding each of the result's last axes by `padding` on either side, and of the rest of the padding
+// behind it.
 Tensor folded(const char* type, const Tensor& wide, const std::vector<std::int64_t>& padding, PadMode mode,
               const Tensor& bias, const Activation& activation) {
   Shape shape = wide.shape();
@@ -190,12 +192,21 @@ Tensor folded(const char* type, const Tensor& wide, const std::vector<std::int64
   return activate(result, activation);
 }
 
-// What stands in for an axis where the call asks for no size of its own.
+// The output_padding of an axis, if the call requests no size for it.
 std::int64_t padding_of(std::int64_t output_size, std::int64_t output_padding) {
   return output_size == 0 ? output_padding : 0;
 }
 
 }  // namespace
+
+std::int64_t Padding1::named(std::string_view name) {
+  constexpr const char* kNames[] = {"same", "valid"};
+  return place_of("padding", name, kNames) == 0 ? kSame : 0;
+}
+
+void detail::kernel_size_twice(const char* type) {
+  fail("{}: kernel_size must be given once; got it in front of the options and among them", type);
+}
 
 Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, const Conv1dOptions& options)
     : Module("Conv1d"), options_(options) {

@@ -5,90 +5,27 @@
 #include <adjoint/core/copy.h>
 #include <adjoint/core/distributed/engine.h>
 #include <adjoint/core/gradient_places.h>
+#include <adjoint/core/node.h>
 #include <adjoint/core/step_capture.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
+#include <adjoint/nn/gradient_buckets.h>
 #include <adjoint/nn/norm.h>
+#include <adjoint/nn/rank_zero.h>
 #include <adjoint/ops/distributed/collectives.h>
 
 #include <algorithm>
-#include <map>
-#include <sstream>
+#include <thread>
 #include <unordered_map>
 
 namespace adjoint::distributed {
 namespace {
 
-constexpr const char* kName = "DataParallel";
 constexpr std::int64_t kLeastBucket = std::int64_t{1} << 20, kBuckets = 8;
-constexpr std::int64_t kAlignment = 256;  // bytes, of a gradient in its bucket
 constexpr std::int64_t kManyBytes = std::int64_t{64} << 20;
-// Of 132 multiprocessors 128 are left: powers of two that tiles fill. Sums of so few take longer than a sweep of 16-bit
-// products, which shares with more.
+// Leaves 128 of 132 multiprocessors: a power of two that tiles fill. With so few blocks, sums take longer than a sweep
+// of 16-bit products, which shares with more.
 constexpr int kFewCtas = 4, kCtasBesideHalves = 16;
-
-// A line for the options and one a tensor: what every rank's network must be alike in.
-std::string description(const NamedTensors& parameters, const NamedTensors& buffers,
-                        const DataParallelOptions& options) {
-  std::string lines = fmt::format("options: {} bytes, {}, {}, {}\n", options.bucket_bytes,
-                                  options.find_unused_parameters, options.broadcast_buffers, options.max_ctas);
-  for (const NamedTensors* list : {&parameters, &buffers}) {
-    for (const auto& [name, tensor] : *list) lines += fmt::format("{} {} {}\n", name, tensor.dtype(), tensor.shape());
-  }
-  return lines;
-}
-
-void check_alike(const std::string& own) {
-  const std::string first = broadcast_text(own, 0, kName);
-  Tensor differs = Tensor::scalar(first == own ? world_size() : rank(), {.dtype = kInt64});  // the first rank that does
-  const Call call{.kind = Kind::kAllReduce, .op = ReduceOp::kMin, .caller = kName};
-  run(call, differs, differs);
-  const int odd = differs.item<int>();
-  if (odd == world_size()) return;
-  std::istringstream odd_lines(broadcast_text(own, odd, kName)), first_lines(first);
-  std::string a, b;
-  do {
-    a.clear(), b.clear();
-    std::getline(odd_lines, a);
-    std::getline(first_lines, b);
-  } while (a == b);
-  fail(
-      "{}: every rank's options, and its parameters' and buffers' names, shapes and dtypes, must be rank 0's; got "
-      "'{}' on rank {} and '{}' on rank 0",
-      kName, a, odd, b);
-}
-
-Part broadcast_of(const Tensor& tensor) {
-  return {.call = {.kind = Kind::kBroadcast, .caller = kName}, .tensor = tensor};
-}
-
-// Those of the module itself, not of what stands in it.
-NamedTensors own_buffers(const nn::Module& module) {
-  NamedTensors own;
-  for (const auto& [name, buffer] : module.named_buffers()) {
-    if (name.find('.') == std::string::npos) own.emplace_back(name, buffer);
-  }
-  return own;
-}
-
-// Rank 0's, on every rank: one call a device, of copies where they are not contiguous.
-void broadcast_all(const NamedTensors& named) {
-  const PauseTape pause;
-  std::map<std::pair<DeviceType, int>, std::pair<std::vector<Tensor>, std::vector<Part>>> devices;
-  for (const auto& [name, tensor] : named) {
-    if (tensor.numel() == 0) continue;
-    auto& [tensors, packed] = devices[{tensor.device().type, tensor.device().index}];
-    tensors.push_back(tensor.detach());
-    packed.push_back(broadcast_of(contiguous_copy(tensors.back())));
-  }
-  for (auto& [device, lists] : devices) {
-    auto& [tensors, packed] = lists;
-    if (engine() != nullptr) engine()->run_together(packed);
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (packed[i].tensor.impl() != tensors[i].impl()) tensors[i].copy_(packed[i].tensor);
-    }
-  }
-}
 
 }  // namespace
 
@@ -96,7 +33,7 @@ namespace detail {
 
 class Reducer::Sink final : public PlacingSink {
  public:
-  Sink(const nn::Module& module, const DataParallelOptions& options) : options_(options) {
+  Sink(const nn::Module& module, const DataParallelOptions& options) : options_(options), module_(module) {
     ADJOINT_CHECK(options.bucket_bytes > 0, "{}: bucket_bytes must be above 0; got {}", kName, options.bucket_bytes);
     const NamedTensors buffers = module.named_buffers();
     const NamedTensors parameters = module.named_parameters();
@@ -108,38 +45,69 @@ class Reducer::Sink final : public PlacingSink {
     for (const auto& [name, part] : module.named_modules()) {
       if (options.broadcast_buffers && !own_buffers(part).empty()) buffered_.push_back(part);
     }
-    std::int64_t nbytes = 0;
     for (const auto& [name, tensor] : parameters) {
-      if (!tensor.requires_grad()) continue;
-      nbytes += tensor.numel() * element_size(tensor.dtype());
       index_.emplace(tensor.impl(), entries_.size());
       entries_.push_back({name, tensor});
     }
-    many_bytes_ = nbytes >= kManyBytes;
+    static int networks = 0;  // networks are constructed in the same order, so the number is the same on every rank
+    network_ = networks++;
   }
 
-  const std::vector<Tensor> leaves() const {
-    std::vector<Tensor> all;
-    for (const Entry& entry : entries_) all.push_back(entry.leaf);
-    return all;
+  // Takes the gradients of the parameters that require one.
+  void claim(const std::shared_ptr<Sink>& self) {
+    for (const Entry& entry : entries_) {
+      if (entry.leaf.requires_grad()) check_unclaimed(entry);
+    }
+    for (const Entry& entry : entries_) {
+      if (entry.leaf.requires_grad()) entry.leaf.impl()->leaf->sink = self;
+    }
+    self_ = self;
+    adjoint::detail::watch_sweeps(self);
   }
 
-  void before_forward() { halves_ = autocast_dtype().has_value(); }
+  void before_forward() {
+    halves_ = autocast_dtype().has_value();
+    if (Tape* const tape = Tape::current()) forward_tape_ = tape->impl().serial();
+  }
+
+  // A parameter takes part if it requires a gradient now, or did when the tape recorded it.
+  bool begin(std::uint64_t tape, const std::vector<Tensor>& leaves) override {
+    std::vector<bool> active(entries_.size(), false);
+    bool reaches = false;
+    for (const Tensor& leaf : leaves) {
+      const auto found = index_.find(leaf.impl());
+      if (found != index_.end() && !is_anothers(leaf)) active[found->second] = reaches = true;
+    }
+    if (!reaches && std::this_thread::get_id() != thread_) return false;  // another thread's sweep
+    own_ = false;
+    if (!sync) return false;
+    if (reaches) check_parameters();
+    for (std::size_t i = 0; i < entries_.size(); ++i) active[i] = active[i] || entries_[i].leaf.requires_grad();
+    if (std::find(active.begin(), active.end(), true) == active.end()) return false;
+    own_ = reaches;
+    if (options_.find_unused_parameters && Capture::current() == nullptr) own_ = any_rank(reaches);
+    const bool passed = !options_.find_unused_parameters && tape == forward_tape_;  // on every rank or on none
+    if (own_ || passed) ++sweeps_;
+    if (own_) set_active(active);
+    return own_;
+  }
+
+  void share() override { deferred_ = options_.find_unused_parameters; }
 
   Tensor place(const Tensor& leaf) override {
-    if (!sync || buckets_.empty()) return {};
+    if (!own_ || buckets_.empty()) return {};
     const auto found = index_.find(leaf.impl());
     if (found == index_.end()) return {};
-    if (!started_) begin();
+    if (!started_) start();
     return entries_[found->second].slot;
   }
 
   bool take(const Tensor& leaf, const Tensor& gradient) override {
-    if (!sync) return false;
+    if (!own_) return false;
     const auto found = index_.find(leaf.impl());
     if (found == index_.end()) return false;
     const std::size_t i = found->second;
-    if (!buckets_.empty() && !started_) begin();
+    if (!buckets_.empty() && !started_) start();
     order_.push_back(i);
     Entry& entry = entries_[i];
     if (buckets_.empty()) {
@@ -153,20 +121,20 @@ class Reducer::Sink final : public PlacingSink {
   }
 
   void finish() override {
-    if (order_.empty()) return;
     std::vector<bool> used(entries_.size(), false);
     for (const std::size_t i : order_) used[i] = true;
     find_unused(used);
-    if (buckets_.empty()) {
-      make_buckets(used);
-      begin();
-      for (const std::size_t i : order_) put(entries_[i], std::exchange(entries_[i].gradient, {}));
+    const bool first = buckets_.empty();
+    if (first) make_buckets(used);
+    if (!started_) start();
+    for (const std::size_t i : order_) {
+      if (first) put(entries_[i], std::exchange(entries_[i].gradient, {}));
     }
     for (std::size_t i = 0; i < entries_.size(); ++i) {
-      if (used[i]) continue;
-      put(entries_[i], {});
+      if (entries_[i].active && !used[i]) put(entries_[i], {});
     }
     for (Bucket& bucket : buckets_) bucket.waits_for = 0;
+    deferred_ = false;
     launch_ready();
     launch_last();
     if (!options_.find_unused_parameters) return;
@@ -178,9 +146,8 @@ class Reducer::Sink final : public PlacingSink {
   }
 
   void commit() noexcept override {
-    if (order_.empty()) return reset();
     for (Entry& entry : entries_) {
-      if (entry.counts) entry.leaf.set_grad(entry.slot);
+      if (entry.active && entry.counts) entry.leaf.set_grad(entry.slot);
     }
     reset();
   }
@@ -188,7 +155,7 @@ class Reducer::Sink final : public PlacingSink {
   void abandon() noexcept override {
     try {
       if (started_ && engine() != nullptr) engine()->join(device_);
-    } catch (const Error&) {  // the sweep tells its own
+    } catch (const Error&) {  // the sweep throws its own error
     }
     for (Entry& entry : entries_) entry.gradient = {};
     reset();
@@ -210,24 +177,57 @@ class Reducer::Sink final : public PlacingSink {
  private:
   using Capture = adjoint::detail::StepCapture;
 
-  struct Entry {
-    std::string name;
-    Tensor leaf;
-    std::size_t bucket = 0;
-    std::int64_t begin = 0;  // in the bucket
-    Tensor gradient = {};    // the first sweep's, before there are buckets
-    Tensor slot = {};        // its part of the bucket, as a storage of its own: hooks freeze storages
-    bool counts = true;      // on some rank it has a gradient
-  };
-  struct Bucket {
-    std::vector<std::size_t> entries;
-    DType dtype = kFloat32;
-    std::int64_t numel = 0;
-    Tensor flat = {};
-    std::size_t waits_for = 0;
-  };
+  bool is_anothers(const Tensor& leaf) const {
+    const LeafState* const state = leaf.impl()->leaf.get();
+    const std::shared_ptr<GradientSink> sink = state == nullptr ? nullptr : state->sink.lock();
+    return sink != nullptr && sink.get() != this;
+  }
 
-  // Throws Error on every rank where one has a parameter without a gradient, unless that is allowed.
+  void check_unclaimed(const Entry& entry) const {
+    ADJOINT_CHECK(!is_anothers(entry.leaf),
+                  "{}: a parameter can stand in one of them at a time; got one of shape {} that stands in another",
+                  kName, entry.leaf.shape());
+  }
+
+  void check_parameters() const {
+    const NamedTensors now = module_.named_parameters();
+    for (std::size_t i = 0; i < std::max(now.size(), entries_.size()); ++i) {
+      ADJOINT_CHECK(i < std::min(now.size(), entries_.size()) && now[i].second.impl() == entries_[i].leaf.impl(),
+                    "{}: parameters must be those that it was made with; got {} '{}'; make DataParallel anew", kName,
+                    i < now.size() ? "another tensor as" : "none any more as",
+                    i < now.size() ? now[i].first : entries_[i].name);
+    }
+  }
+
+  // Ranks that call it get the same answer.
+  bool any_rank(bool here) const {
+    Tensor any = Tensor::full({1}, here ? 1 : 0, {.dtype = kUInt8});
+    const Call call{.kind = Kind::kAllReduce,
+                    .op = ReduceOp::kMax,
+                    .caller = fmt::format("DataParallel, whether sweep {} is network {}'s", sweeps_, network_)};
+    run(call, any, any);
+    return any.item<int>() != 0;
+  }
+
+  // Buckets hold the active parameters; another set of them rebuilds the buckets, on every rank or on none.
+  void set_active(const std::vector<bool>& active) {
+    bool same = true;
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      if (active[i] == entries_[i].active) continue;
+      if (active[i]) check_unclaimed(entries_[i]);
+      same = false;
+    }
+    if (same) return;
+    buckets_.clear();
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      Entry& entry = entries_[i];
+      entry.active = active[i];
+      entry.slot = {};
+      if (entry.active) entry.leaf.impl()->leaf->sink = self_;
+    }
+  }
+
+  // Throws Error on every rank if one has a parameter without a gradient, unless that is allowed.
   void find_unused(const std::vector<bool>& used) const {
     if (options_.find_unused_parameters) return;
     std::string names;
@@ -244,47 +244,42 @@ class Reducer::Sink final : public PlacingSink {
                     kName, names));
   }
 
-  // In the order in which rank 0 got its gradients; what it got none for comes last. A bucket has one dtype.
+  // In the order in which rank 0 got its gradients; parameters without a gradient come last. A bucket has one dtype.
   void make_buckets(const std::vector<bool>& used) {
-    ADJOINT_CHECK(Capture::current() == nullptr,
-                  "{}: a captured step (GraphedStep) must find the buckets made; got the first sweep; let a call run "
-                  "uncaptured (warmup)",
-                  kName);
+    ADJOINT_CHECK(
+        Capture::current() == nullptr,
+        "{}: a captured step (GraphedStep) must find the buckets made; got the first sweep, or the first since "
+        "parameters were frozen or thawed; let a call run uncaptured (warmup)",
+        kName);
     std::vector<std::size_t> order = order_;
     std::int64_t nbytes = 0;
     for (std::size_t i = 0; i < entries_.size(); ++i) {
+      if (!entries_[i].active) continue;
       nbytes += entries_[i].leaf.numel() * element_size(entries_[i].leaf.dtype());
       if (!used[i]) order.push_back(i);
     }
+    many_bytes_ = nbytes >= kManyBytes;
     const std::int64_t full = std::min(options_.bucket_bytes, std::max(kLeastBucket, nbytes / kBuckets));
     Tensor first = Tensor::empty({static_cast<std::int64_t>(order.size())}, {.dtype = kInt64});
     auto* const at = first.mutable_data<std::int64_t>();
     std::copy(order.begin(), order.end(), at);
     run({.kind = Kind::kBroadcast, .caller = "DataParallel, the order of buckets"}, first, first);
-    std::map<DType, Bucket> open;
-    for (std::size_t k = 0; k < order.size(); ++k) {
-      const auto i = static_cast<std::size_t>(first.data<std::int64_t>()[k]);
-      const Tensor& leaf = entries_[i].leaf;
-      const std::int64_t size = element_size(leaf.dtype());
-      Bucket& bucket = open[leaf.dtype()];
-      bucket.dtype = leaf.dtype();
-      entries_[i].begin = bucket.numel;
-      bucket.entries.push_back(i);
-      bucket.numel += (leaf.numel() * size + kAlignment - 1) / kAlignment * kAlignment / size;
-      if (bucket.numel * size >= full) buckets_.push_back(std::exchange(bucket, {}));
+    order.assign(at, at + order.size());
+    for (const std::size_t i : order) {
+      if (entries_[i].active) continue;
+      fail_everywhere(fmt::format(
+          "{}: every rank must train the same parameters; got {}, which requires a gradient on rank 0, frozen "
+          "on rank {}",
+          kName, entries_[i].name, rank()));
     }
-    for (auto& [dtype, bucket] : open) {
-      if (!bucket.entries.empty()) buckets_.push_back(std::move(bucket));
-    }
-    for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      for (const std::size_t i : buckets_[b].entries) entries_[i].bucket = b;
-    }
+    buckets_ = buckets_of(entries_, order, full);
   }
 
-  void begin() {
+  void start() {
     num_copied_ = 0;
-    device_ = entries_[0].leaf.device();
+    device_ = entries_[buckets_[0].entries[0]].leaf.device();
     for (const Entry& entry : entries_) {
+      if (!entry.active) continue;
       ADJOINT_CHECK(entry.leaf.device() == device_ && entry.leaf.dtype() == buckets_[entry.bucket].dtype,
                     "{}: parameters must be on one device and keep their dtype; got {} {} on {} beside {}; make "
                     "DataParallel anew",
@@ -295,7 +290,7 @@ class Reducer::Sink final : public PlacingSink {
     } else {
       engine()->prepare(max_ctas());
       for (Bucket& bucket : buckets_) {
-        if (!is_free(bucket)) make_room(bucket);
+        if (!is_free(bucket, entries_, device_)) make_room(bucket, entries_, device_);
       }
     }
     for (Bucket& bucket : buckets_) bucket.waits_for = bucket.entries.size();
@@ -304,41 +299,14 @@ class Reducer::Sink final : public PlacingSink {
     started_ = true;
   }
 
-  // Nobody holds the gradients of the last sweep any more, not even a graph.
-  bool is_free(const Bucket& bucket) const {
-    return bucket.flat.defined() && bucket.flat.device() == device_ &&
-           std::all_of(bucket.entries.begin(), bucket.entries.end(), [this](std::size_t i) {
-             const Tensor& slot = entries_[i].slot;
-             return slot.impl_ptr().use_count() == 1 && slot.impl()->storage.use_count() == 1;
-           });
-  }
-
-  // What holds the last gradients keeps that memory.
-  void make_room(Bucket& bucket) {
-    Tensor flat = Tensor::zeros({bucket.numel}, {.dtype = bucket.dtype, .device = device_});
-    const std::int64_t size = element_size(bucket.dtype);
-    std::vector<Tensor> slots;
-    for (const std::size_t i : bucket.entries) {
-      const Tensor& leaf = entries_[i].leaf;
-      slots.push_back(make_tensor({Shape{0}, bucket.dtype}, device_));
-      TensorImpl& impl = *slots.back().impl();
-      impl.shape = leaf.shape();
-      impl.strides = contiguous_strides(impl.shape);
-      impl.numel = leaf.numel();
-      char* const at = static_cast<char*>(flat.impl()->storage->data()) + entries_[i].begin * size;
-      impl.storage = Storage::wrap(at, static_cast<std::size_t>(impl.numel * size), device_, [flat] {});
-    }
-    for (std::size_t k = 0; k < slots.size(); ++k) entries_[bucket.entries[k]].slot = std::move(slots[k]);
-    bucket.flat = std::move(flat);
-  }
-
-  // A graph and what is computed beside it may share the buckets: a replay writes over its gradients anyhow.
+  // A graph and concurrent work may share the buckets: a replay overwrites its gradients anyway.
   void check_capturable() const {
     ADJOINT_CHECK(!options_.find_unused_parameters,
                   "{}: a captured step (GraphedStep) cannot ask in each replay which parameters were used; got "
                   "find_unused_parameters",
                   kName);
     for (const Entry& entry : entries_) {
+      if (!entry.active) continue;
       const Tensor& flat = buckets_[entry.bucket].flat;
       ADJOINT_CHECK(flat.defined() && flat.device() == device_,
                     "{}: a captured step (GraphedStep) must find the buckets made; got none on {}; let a call run "
@@ -352,7 +320,7 @@ class Reducer::Sink final : public PlacingSink {
     }
   }
 
-  // slot = gradient + what .grad() holds from sweeps before.
+  // slot = gradient + the contents of .grad() from earlier sweeps.
   void put(Entry& entry, const Tensor& gradient) {
     const Tensor before = entry.leaf.grad();
     if (gradient.defined()) {
@@ -370,7 +338,7 @@ class Reducer::Sink final : public PlacingSink {
     }
   }
 
-  // Of the buckets' sums but the last.
+  // For all sums but the last bucket's.
   int max_ctas() const {
     if (options_.max_ctas != DataParallelOptions::kAutomatic) return options_.max_ctas;
     if (!many_bytes_) return 0;
@@ -380,20 +348,22 @@ class Reducer::Sink final : public PlacingSink {
   Part sum_of(std::size_t bucket, int max_ctas) const {
     return {.call = {.kind = Kind::kAllReduce,
                      .op = ReduceOp::kAvg,
-                     .caller = fmt::format("DataParallel, bucket {}", bucket),
+                     .caller =
+                         fmt::format("DataParallel, bucket {} of sweep {} of network {}", bucket, sweeps_, network_),
                      .max_ctas = max_ctas},
             .tensor = buckets_[bucket].flat};
   }
 
-  // Sums the buckets whose gradients have come, as far as their turn has, but the last.
+  // Sums the buckets whose gradients are complete, in order, except the last.
   void launch_ready() {
+    if (deferred_) return;
     for (; launched_ + 1 < buckets_.size() && buckets_[launched_].waits_for == 0; ++launched_) {
       engine()->run_beside(sum_of(launched_, max_ctas()));
     }
   }
 
-  // Sums the last bucket, in the sweep's own stream, and, in one call with it, which takes no longer, gives every rank
-  // rank 0's buffers.
+  // Sums the last bucket, in the sweep's own stream. The same call, which takes no longer, also gives every rank rank
+  // 0's buffers.
   void launch_last() {
     std::vector<Part> parts{sum_of(launched_, 0)};
     NamedTensors others;
@@ -414,16 +384,24 @@ class Reducer::Sink final : public PlacingSink {
 
   void reset() noexcept {
     order_.clear();
-    started_ = false;
+    started_ = deferred_ = false;
   }
 
   DataParallelOptions options_;
-  std::vector<nn::Module> buffered_;  // modules with buffers of their own, where those are broadcast
+  nn::Module module_;
+  std::weak_ptr<Sink> self_;
+  int network_ = 0;  // its number among those of the program
+  const std::thread::id thread_ = std::this_thread::get_id();
+  std::uint64_t forward_tape_ = 0;  // the serial number of the tape under which the module was last called
+  std::int64_t sweeps_ = 0;         // sweeps that sum, and those of tapes under which the module was called
+  bool own_ = false;                // this sweep sums gradients over ranks
+  bool deferred_ = false;           // sums are deferred to its end, with others' sums, in an order that no loss affects
+  std::vector<nn::Module> buffered_;  // modules with their own buffers, if those are broadcast
   bool many_bytes_ = false;           // of gradients
   bool halves_ = false;               // the last forward pass was under autocast
   std::vector<Entry> entries_;
   std::unordered_map<const TensorImpl*, std::size_t> index_;  // into entries_
-  std::vector<Bucket> buckets_;                               // empty before the first sweep
+  std::vector<Bucket> buckets_;                               // empty before the first sweep of the active set
   std::vector<std::size_t> order_;                            // entries that this sweep has taken
   std::size_t launched_ = 0;                                  // buckets
   bool started_ = false;
@@ -433,13 +411,7 @@ class Reducer::Sink final : public PlacingSink {
 
 Reducer::Reducer(const nn::Module& module, const DataParallelOptions& options)
     : sink_(std::make_shared<Sink>(module, options)) {
-  if (engine() == nullptr) return;  // a world of one: gradients are what they are
-  for (const Tensor& leaf : sink_->leaves()) {
-    ADJOINT_CHECK(leaf.impl()->leaf->sink.expired(),
-                  "{}: a parameter can stand in one of them at a time; got one of shape {} that stands in another",
-                  kName, leaf.shape());
-  }
-  for (const Tensor& leaf : sink_->leaves()) leaf.impl()->leaf->sink = sink_;
+  if (engine() != nullptr) sink_->claim(sink_);  // in a world of one gradients need no sums
 }
 Reducer::~Reducer() = default;
 

@@ -1,5 +1,5 @@
 // DataParallel: a network that every process trains on its own part of each batch, with the average of all processes'
-// gradients, so that the networks stay the same, bit for bit.
+// gradients, so that the networks stay identical, bit for bit.
 //
 //   distributed::init();
 //   Net net;
@@ -28,26 +28,28 @@
 namespace adjoint::distributed {
 
 struct DataParallelOptions {
-  /// A bucket is full once it has this many bytes, or an eighth of all gradients' and a MiB at least, whichever is
-  /// less: what the last bucket's sum takes no sweep hides.
+  /// A bucket is full at this many bytes, or at an eighth of all gradients' but at least a MiB, whichever is less: no
+  /// sweep hides the sum of the last bucket.
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
-  /// Parameters without a gradient count as zeros where other ranks have one, and keep none where no rank has. Else
-  /// they are an error that names them.
+  /// Parameters without a gradient count as zeros if other ranks have one, and keep none if no rank has. Otherwise they
+  /// are an error that names them. A rank whose loss uses none of them takes part with zeros. Each backward(), of any
+  /// loss, therefore begins by asking whether any rank's loss uses one, and ranks must make equally many such calls,
+  /// not counting those in no_sync().
   bool find_unused_parameters = false;
   /// Buffers of modules in training mode become rank 0's at the end of each sweep that sums gradients.
   bool broadcast_buffers = true;
-  /// Thread blocks that NCCL may take for a bucket's sum; the sweep beside it leaves it as many multiprocessors. 0: as
-  /// many as NCCL likes, and none left. kAutomatic: where gradients have 64 MiB or more, whose sums would slow the
-  /// sweep by what they take, 4, or 16 behind a forward pass under autocast, whose sweep is shorter; and else 0. The
-  /// last bucket, beside which there is no sweep, always gets what NCCL likes. Another value than 0 makes a
-  /// communicator for it, in the first sweep.
+  /// Thread blocks that NCCL may use for a bucket's sum; the concurrent sweep leaves it as many multiprocessors. 0:
+  /// NCCL's choice, and no multiprocessors are reserved. kAutomatic: if gradients have 64 MiB or more, whose sums would
+  /// slow down the sweep, 4, or 16 after a forward pass under autocast, whose sweep is shorter; otherwise 0. For the
+  /// last bucket, which has no concurrent sweep, NCCL always chooses. Values other than 0 create a communicator, in the
+  /// first sweep.
   static constexpr int kAutomatic = -1;
   int max_ctas = kAutomatic;
 };
 
 namespace detail {
 
-/// What DataParallel does, whatever the network's type.
+/// The implementation of DataParallel, independent of the network's type.
 class ADJOINT_API Reducer {
  public:
   Reducer(const nn::Module& module, const DataParallelOptions& options);
@@ -69,24 +71,31 @@ class ADJOINT_API Reducer {
 }  // namespace detail
 
 /// A handle on `module`; copies of the module share parameters with it. At construction every parameter and buffer
-/// becomes rank 0's. Make it once the parameters are those that will be trained, and before the optimiser steps: a
-/// parameter that is assigned later is not averaged. It must live while tapes are swept.
+/// becomes rank 0's. Construct it after the parameters, and before the optimiser steps. It must live while tapes are
+/// swept.
 ///
-/// Each backward() averages what it adds to .grad(), and what was there before. Gradients are computed in their places
-/// in the buckets, whose addresses stay; a bucket whose last gradient is final is summed at once, on a stream of its
-/// own, while the sweep goes on. The buckets, the same on every rank, follow the order in which rank 0 got its
-/// gradients in the first sweep. .grad() is a part of its bucket, which the next sweep writes over unless somebody
-/// holds it. A sweep that reaches none of the parameters sums nothing; sweeps of Tape::gradient never do. Errors of a
-/// sweep: those of the collectives, and parameters without a gradient.
+/// Each backward() averages the parameters that require a gradient at its beginning, and those that did when the tape
+/// recorded them; ranks must freeze and thaw the same ones. Frozen parameters are left alone: no gradient, no zeros. If
+/// the set has changed, and is not empty, the buckets are rebuilt.
 ///
-/// A captured step (GraphedStep) holds the sums too. It throws Error where the first sweep is captured, where .grad()
-/// is in the buckets as the sweep begins (zero_grad() comes first; accumulation is no_sync()'s), with
-/// find_unused_parameters, and where GPUs are summed without NCCL.
+/// Each backward() averages the gradients that it adds to .grad(), and those that were there before. Gradients are
+/// computed in their places in the buckets, whose addresses stay. A bucket whose last gradient is final is summed at
+/// once, on its own stream, while the sweep continues. The buckets, the same on every rank, follow the order in which
+/// rank 0 got its gradients in the first sweep. .grad() is a part of its bucket, which the next sweep overwrites unless
+/// a handle on it exists. A sweep that reaches none of the parameters on any rank sums nothing; nor do sweeps of
+/// Tape::gradient. A sweep's errors are those of the collectives, parameters without a gradient, and a parameter that
+/// was assigned, added or removed since. A rank whose loss used no parameter, while others' did, gets an error in its
+/// next sweep if the module was called under that loss's tape.
+///
+/// A captured step (GraphedStep) also holds the sums. It throws Error if buckets are built in it, if .grad() is in the
+/// buckets when the sweep begins (call zero_grad() first; accumulate with no_sync()), with find_unused_parameters, and
+/// if GPUs are summed without NCCL.
 template <class M>
 class DataParallel {
  public:
-  /// Throws Error where ranks' parameters differ in name, shape or dtype, or ranks' options, for bucket_bytes below 1
-  /// and max_ctas below 0 that is not kAutomatic, and where a parameter stands in another DataParallel that lives.
+  /// Throws Error if ranks' parameters differ in name, shape or dtype, if ranks' options differ, for bucket_bytes below
+  /// 1, for max_ctas below 0 other than kAutomatic, and if a parameter that requires a gradient belongs to another live
+  /// DataParallel; for one that is thawed later the sweep throws.
   explicit DataParallel(const M& module, const DataParallelOptions& options = {})
       : module_(module), reducer_(std::make_unique<detail::Reducer>(module_, options)) {}
 
@@ -96,12 +105,16 @@ class DataParallel {
     reducer_->before_forward();
     return module_(std::forward<Inputs>(inputs)...);
   }
+  template <class... Inputs>
+  auto forward(Inputs&&... inputs) const {
+    return (*this)(std::forward<Inputs>(inputs)...);
+  }
 
   M& module() { return module_; }
   const M& module() const { return module_; }
 
-  /// While it lives, gradients are added up on each rank alone, for accumulation over several backward(): the first one
-  /// after its end averages the whole.
+  /// While it lives, each rank accumulates gradients alone, over several backward(): the first one after its end
+  /// averages the total.
   class NoSync {
    public:
     explicit NoSync(detail::Reducer& reducer) : reducer_(reducer), before_(reducer.sync()) { reducer_.set_sync(false); }
@@ -113,12 +126,12 @@ class DataParallel {
     detail::Reducer& reducer_;
     bool before_;
   };
-  [[nodiscard]] NoSync no_sync() { return NoSync(*reducer_); }
+  [[nodiscard]] NoSync no_sync() & { return NoSync(*reducer_); }
 
-  /// The parameters' names, by bucket, in the order in which they are summed; empty before the first sweep.
+  /// The parameters' names, by bucket, in the order of summation; empty before the first sweep.
   std::vector<std::vector<std::string>> buckets() const { return reducer_->buckets(); }
-  /// How many gradients the last sweep could not compute in their places, and copied: those of the first sweep, and of
-  /// parameters that are used twice, have hooks or come from a program's own node (custom).
+  /// The number of gradients that the last sweep could not compute in place and copied: those of the sweep that builds
+  /// the buckets, and of parameters that are used twice, have hooks or come from a program's own node (custom).
   std::size_t num_copied() const { return reducer_->num_copied(); }
 
  private:
@@ -126,8 +139,8 @@ class DataParallel {
   std::unique_ptr<detail::Reducer> reducer_;
 };
 
-/// Every BatchNorm1d and BatchNorm2d below `module` takes its statistics over all ranks' batches in
-/// training (PyTorch's SyncBatchNorm), to any order differentiable. Ranks may have different numbers of samples.
+/// Makes every BatchNorm1d and BatchNorm2d below `module` take its statistics over all ranks' batches in training
+/// (PyTorch's SyncBatchNorm), differentiable to any order. Ranks may have different numbers of samples.
 ADJOINT_API void convert_sync_batchnorm(const nn::Module& module);
 
 }  // namespace adjoint::distributed

@@ -4,13 +4,14 @@
 #include <adjoint/core/node.h>
 #include <adjoint/core/tensor_impl.h>
 
+#include <array>
 #include <cmath>
 #include <vector>
 
 namespace adjoint::nn::init {
 namespace {
 
-// Modules may be made while a tape records, so their leaves are written to; not one whose values the tape has used.
+// Modules may be made while a tape records, so leaves may be written to, but not one whose values the tape has used.
 void check_unused(const char* op, const Tensor& tensor) {
   check_defined(op, "tensor", tensor);
   ADJOINT_CHECK(!adjoint::detail::used_by_a_tape(tensor),
@@ -53,7 +54,8 @@ double gain_of(const char* op, Nonlinearity nonlinearity, double a) {
 double kaiming_deviation(const char* op, const Tensor& tensor, const KaimingOptions& options) {
   const Fans fan = fans(op, tensor);
   ADJOINT_CHECK(options.mode == FanMode::kFanIn || options.mode == FanMode::kFanOut,
-                "{}: the mode must be one of the enumeration's; got {}", op, static_cast<int>(options.mode));
+                "{}: the mode must be one of the enumeration's; got {}", op,
+                static_cast<int>(static_cast<FanMode>(options.mode)));
   return gain_of(op, options.nonlinearity, options.a) / std::sqrt(options.mode == FanMode::kFanIn ? fan.in : fan.out);
 }
 
@@ -69,7 +71,7 @@ void fill(const char* op, Tensor& tensor, double value) {
   tensor.fill_(value);
 }
 
-// A uniform distribution of this standard deviation, around 0.
+// A uniform distribution with this standard deviation, around 0.
 void uniform_of_deviation(Tensor& tensor, double deviation) {
   const double bound = std::sqrt(3.0) * deviation;
   uniform_(tensor, -bound, bound);
@@ -86,7 +88,17 @@ std::vector<double> interpolation_taps(std::int64_t size) {
 
 }  // namespace
 
-double calculate_gain(Nonlinearity nonlinearity, double a) { return gain_of("calculate_gain", nonlinearity, a); }
+FanMode enumerator(std::string_view name, FanMode) {
+  constexpr std::array<const char*, 2> kNames{"fan_in", "fan_out"};
+  return static_cast<FanMode>(place_of("init: mode", name, kNames));
+}
+
+Nonlinearity enumerator(std::string_view name, Nonlinearity) {
+  constexpr std::array<const char*, 6> kNames{"linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu"};
+  return static_cast<Nonlinearity>(place_of("init: nonlinearity", name, kNames));
+}
+
+double calculate_gain(Named<Nonlinearity> nonlinearity, double a) { return gain_of("calculate_gain", nonlinearity, a); }
 
 void constant_(Tensor tensor, double value) { fill("constant_", tensor, value); }
 void zeros_(Tensor tensor) { fill("zeros_", tensor, 0.0); }

@@ -1,16 +1,18 @@
-// Initialisers: fill a tensor in place, from the default generator where they draw. Never recorded: a leaf may be
-// initialised while a tape records, as in a module that is made there. Throw Error for a tensor that such a tape has
-// used already, and for bounds, means and deviations as Tensor::uniform_ and normal_ do.
+// Initialisers: fill a tensor in place, drawing from the default generator. Never recorded: a leaf may be initialised
+// while a tape records, as in a module that is made there. Throw Error for a tensor that such a tape has already used,
+// and for bounds, means and deviations as Tensor::uniform_ and normal_ do.
 //
-// fan_in is size(1) times the taps, fan_out is size(0) times the taps, as PyTorch counts them: for a transposed
-// convolution's weight (in, out / groups, taps) too.
+// fan_in is size(1) times the taps, and fan_out is size(0) times the taps, as in PyTorch, also for a transposed
+// convolution's weight (in, out / groups, taps).
 #pragma once
 
+#include <adjoint/core/named.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/nn/number.h>
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 #include <utility>
 
 namespace adjoint::nn::init {
@@ -18,18 +20,22 @@ namespace adjoint::nn::init {
 enum class FanMode { kFanIn, kFanOut };
 enum class Nonlinearity { kLinear, kSigmoid, kTanh, kReLU, kLeakyReLU, kSELU };
 
+/// "fan_in", "fan_out"; "linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu".
+ADJOINT_API FanMode enumerator(std::string_view name, FanMode);
+ADJOINT_API Nonlinearity enumerator(std::string_view name, Nonlinearity);
+
 struct KaimingOptions {
   /// Negative slope of the leaky ReLU that follows.
   double a = 0.0;
-  FanMode mode = FanMode::kFanIn;
-  Nonlinearity nonlinearity = Nonlinearity::kLeakyReLU;
+  Named<FanMode> mode = FanMode::kFanIn;
+  Named<Nonlinearity> nonlinearity = Nonlinearity::kLeakyReLU;
 };
 struct XavierOptions {
   double gain = 1.0;
 };
 
 /// The factor by which a nonlinearity shrinks the standard deviation; `a` is kLeakyReLU's negative slope.
-ADJOINT_API double calculate_gain(Nonlinearity nonlinearity, double a = 0.01);
+ADJOINT_API double calculate_gain(Named<Nonlinearity> nonlinearity, double a = 0.01);
 
 ADJOINT_API void constant_(Tensor tensor, double value);
 ADJOINT_API void zeros_(Tensor tensor);
@@ -37,7 +43,7 @@ ADJOINT_API void ones_(Tensor tensor);
 ADJOINT_API void uniform_(Tensor tensor, double low = 0.0, double high = 1.0);
 ADJOINT_API void normal_(Tensor tensor, double mean = 0.0, double standard_deviation = 1.0);
 
-// The next four throw Error for fewer than two axes, which have no fan; nothing happens to a tensor without elements.
+// The next four throw Error for fewer than two axes, which have no fan; they leave a tensor without elements alone.
 
 /// He, Zhang, Ren, Sun: "Delving deep into rectifiers" (2015): U(-b, b), b = gain * sqrt(3 / fan).
 ADJOINT_API void kaiming_uniform_(Tensor tensor, const KaimingOptions& options = {});
@@ -59,38 +65,38 @@ void xavier_normal_(Tensor tensor, detail::NoNumber) = delete;
 
 /// Makes a transposed convolution with weight (C, O / groups, taps) and stride ceil(k / 2) enlarge by linear
 /// interpolation (Long, Shelhamer, Darrell: "Fully convolutional networks for semantic segmentation", 2015). Channel c
-/// feeds channel c alone. Throws Error unless there are one or two spatial axes and size(1) divides size(0).
+/// feeds only channel c. Throws Error unless there are one or two spatial axes and size(1) divides size(0).
 ADJOINT_API void bilinear_(Tensor tensor);
 
 /// Ones on the diagonal, else zeros. Throws Error unless there are two axes.
 ADJOINT_API void eye_(Tensor tensor);
-/// Makes a convolution with weight (O, C / groups, taps) the identity, channel by channel, as far as there are channels
-/// in each group. Throws Error unless there are three to five axes and groups divides size(0).
+/// Makes a convolution with weight (O, C / groups, taps) the identity, channel by channel, for as many channels as each
+/// group has. Throws Error unless there are three to five axes and groups divides size(0).
 ADJOINT_API void dirac_(Tensor tensor, std::int64_t groups = 1);
-/// N(mean, standard_deviation^2) given that it lies in [a, b]. Throws Error unless the deviation is positive and [a, b]
-/// holds some of the distribution.
+/// N(mean, standard_deviation^2) truncated to [a, b]. Throws Error unless the deviation is positive and [a, b] holds
+/// some of the distribution.
 ADJOINT_API void trunc_normal_(Tensor tensor, double mean = 0.0, double standard_deviation = 1.0, double a = -2.0,
                                double b = 2.0);
-/// gain times a matrix (size(0), everything else) whose rows, or columns where those are fewer, are orthonormal,
-/// uniform among such (Saxe, McClelland, Ganguli: "Exact solutions to the nonlinear dynamics of learning in deep linear
-/// neural networks", 2013). Throws Error for fewer than two axes.
+/// gain times a matrix (size(0), everything else) whose rows, or columns if those are fewer, are orthonormal, uniformly
+/// distributed (Saxe, McClelland, Ganguli: "Exact solutions to the nonlinear dynamics of learning in deep linear neural
+/// networks", 2013). Throws Error for fewer than two axes.
 ADJOINT_API void orthogonal_(Tensor tensor, double gain = 1.0);
-/// N(0, standard_deviation^2), but ceil(sparsity size(0)) elements of each column, drawn at random, are 0. Throws Error
-/// unless there are two axes and sparsity is in [0, 1].
+/// N(0, standard_deviation^2) with ceil(sparsity size(0)) random elements of each column set to 0. Throws Error unless
+/// there are two axes and sparsity is in [0, 1].
 ADJOINT_API void sparse_(Tensor tensor, double sparsity, double standard_deviation = 0.01);
 
 using Initialiser = std::function<void(Tensor)>;
 
-/// Starts an upsampling layer without checkerboards: it first repeats its smaller result's pixels (Aitken, Ledig,
-/// Theis, Caballero, Wang, Shi: "Checkerboard artifact free sub-pixel convolution", 2017). `init` (kaiming_normal_,
-/// where it is empty) draws what is repeated. icnr_ is for a convolution in front of pixel_shuffle, with weight (O
+/// Initialises an upsampling layer without checkerboards: it initially repeats the pixels of its smaller result
+/// (Aitken, Ledig, Theis, Caballero, Wang, Shi: "Checkerboard artifact free sub-pixel convolution", 2017). `init` (by
+/// default kaiming_normal_) draws the repeated values. icnr_ is for a convolution before pixel_shuffle, with weight (O
 /// factor^2, C, h, w), icnr_transposed_ for a transposed convolution with weight (C, O / groups, taps), whose kernel is
 /// a multiple of its stride. Throw Error unless that is so.
 ADJOINT_API void icnr_(Tensor tensor, std::int64_t upscale_factor, const Initialiser& init = {});
 ADJOINT_API void icnr_transposed_(Tensor tensor, std::int64_t stride, const Initialiser& init = {});
 
-/// PyTorch's default of convolutions and linear layers: weight U(-b, b) with b = 1 / sqrt(fan_in), which is
-/// kaiming_uniform_ with a = sqrt(5), and the same for `bias`, where it is defined.
+/// PyTorch's default for convolutions and linear layers: weight U(-b, b) with b = 1 / sqrt(fan_in), which is
+/// kaiming_uniform_ with a = sqrt(5), and the same for `bias`, if it is defined.
 ADJOINT_API void default_(Tensor weight, Tensor bias = {});
 
 }  // namespace adjoint::nn::init

@@ -18,10 +18,10 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, const Linear
 }
 
 Tensor Linear::operator()(const Tensor& input) const {
-  return hooked(input, [&](const Tensor& x) { return forward(x); });
+  return hooked(input, [&](const Tensor& x) { return product(x); });
 }
 
-Tensor Linear::forward(const Tensor& input) const {
+Tensor Linear::product(const Tensor& input) const {
   const OpScope scope("Linear");
   check_not_moved_from("Linear");
   return linear(input, weight, bias);

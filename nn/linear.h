@@ -12,7 +12,7 @@ struct LinearOptions {
   bool bias = true;
 };
 
-/// (..., in_features) -> (..., out_features): x weight^T + bias. Starts like PyTorch's: U(-b, b), b = 1 /
+/// (..., in_features) -> (..., out_features): x weight^T + bias. Initialised like PyTorch's: U(-b, b), b = 1 /
 /// sqrt(in_features).
 class ADJOINT_API Linear : public Module {
  public:
@@ -21,13 +21,14 @@ class ADJOINT_API Linear : public Module {
   Linear(std::int64_t in_features, std::int64_t out_features, bool with_bias)
       : Linear(in_features, out_features, LinearOptions{.bias = with_bias}) {}
   Linear(std::int64_t in_features, std::int64_t out_features, detail::NoNumber) = delete;
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
   Tensor operator()(const Tensor& input) const;
 
   Parameter weight;  // (out_features, in_features)
   Parameter bias;    // (out_features); undefined without one
 
  private:
-  Tensor forward(const Tensor& input) const;
+  Tensor product(const Tensor& input) const;
 };
 
 }  // namespace adjoint::nn

@@ -1,12 +1,13 @@
-// Losses as modules, with PyTorch's names where it has them: nn::BCEWithLogitsLoss loss({.pos_weight = w});
-// loss(scores, target). All take a reduction alone, too, nn::MSELoss(Reduction::kSum), and those that have a `weight`
-// this: nn::CrossEntropyLoss(w).
+// Losses as modules, with PyTorch's names where they exist: nn::BCEWithLogitsLoss loss({.pos_weight = w}); loss(scores,
+// target). All also accept just a reduction, nn::MSELoss(Reduction::kSum), and those that have a `weight` just that:
+// nn::CrossEntropyLoss(w).
 //
-// Options are those of the functions (ops/loss), which have the arithmetic and say what they throw. Their weights are
-// buffers of the module: they move with it, and stand in its state.
+// Options are those of the functions (ops/loss), which document the arithmetic and the errors. Their weights are
+// buffers of the module: they move with it, and belong to its state.
 #pragma once
 
 #include <adjoint/nn/module.h>
+#include <adjoint/ops/functions.h>
 #include <adjoint/ops/loss/classification.h>
 #include <adjoint/ops/loss/loss.h>
 
@@ -16,23 +17,36 @@
 namespace adjoint::nn {
 
 struct MSELossOptions {
-  Reduction reduction = Reduction::kMean;
+  Named<Reduction> reduction = Reduction::kMean;
 };
 using L1LossOptions = MSELossOptions;
 struct SmoothL1LossOptions {
-  Reduction reduction = Reduction::kMean;
+  Named<Reduction> reduction = Reduction::kMean;
   double beta = 1.0;
 };
 struct HuberLossOptions {
-  Reduction reduction = Reduction::kMean;
+  Named<Reduction> reduction = Reduction::kMean;
   double delta = 1.0;
 };
 struct CharbonnierLossOptions {
   double eps = 1e-3;
-  Reduction reduction = Reduction::kMean;
+  Named<Reduction> reduction = Reduction::kMean;
 };
 using BCELossOptions = BinaryCrossEntropyOptions;
 using BCEWithLogitsLossOptions = BinaryCrossEntropyWithLogitsOptions;
+struct PoissonNLLLossOptions {
+  bool log_input = true;
+  double eps = 1e-8;
+  Named<Reduction> reduction = Reduction::kMean;
+};
+struct HingeEmbeddingLossOptions {
+  double margin = 1.0;
+  Named<Reduction> reduction = Reduction::kMean;
+};
+struct MarginRankingLossOptions {
+  double margin = 0.0;
+  Named<Reduction> reduction = Reduction::kMean;
+};
 using CrossEntropyLossOptions = CrossEntropyOptions;
 using NLLLossOptions = NllLossOptions;
 using KLDivLossOptions = KlDivOptions;
@@ -45,11 +59,11 @@ concept Weighted = requires(Options o) {
   o.weight;
 };
 
-/// What losses have in common: `weight` and `pos_weight` of the options become buffers.
+/// The base of the losses: `weight` and `pos_weight` of the options become buffers.
 template <class Options>
 class Loss : public Module {
  public:
-  /// With the weights that the buffers have now.
+  /// With the buffers' current weights.
   Options options() const {
     Options now = options_;
     if constexpr (Weighted<Options>) now.weight = weight_;
@@ -84,6 +98,7 @@ class Loss : public Module {
     template <std::convertible_to<Tensor> T, class O = Name##Options>                                    \
     requires detail::Weighted<O>                                                                         \
     explicit Name(const T& weight) : Name(O{.weight = weight}) {}                                        \
+    Tensor forward(const Tensor& input, const Tensor& target) const { return (*this)(input, target); }   \
     Tensor operator()(const Tensor& input, const Tensor& target) const {                                 \
       check_not_moved_from(#Name);                                                                       \
       const Name##Options o = options();                                                                 \
@@ -101,6 +116,24 @@ ADJOINT_LOSS(CrossEntropyLoss, cross_entropy, o)
 ADJOINT_LOSS(NLLLoss, nll_loss, o)
 ADJOINT_LOSS(KLDivLoss, kl_div, o)
 ADJOINT_LOSS(DiceLoss, dice_loss, o)
+ADJOINT_LOSS(PoissonNLLLoss, poisson_nll_loss, o.log_input, o.reduction, o.eps)
+ADJOINT_LOSS(HingeEmbeddingLoss, hinge_embedding_loss, o.margin, o.reduction)
 #undef ADJOINT_LOSS
+
+/// margin_ranking_loss(a, b, target).
+class ADJOINT_API MarginRankingLoss : public Module {
+ public:
+  explicit MarginRankingLoss(const MarginRankingLossOptions& options = {})
+      : Module("MarginRankingLoss"), options_(options) {}
+  Tensor operator()(const Tensor& a, const Tensor& b, const Tensor& target) const {
+    check_not_moved_from("MarginRankingLoss");
+    return hooked(a, [&](const Tensor& x) {
+      return margin_ranking_loss(x, b, target, options_.margin, options_.reduction);
+    });
+  }
+
+ private:
+  MarginRankingLossOptions options_;
+};
 
 }  // namespace adjoint::nn

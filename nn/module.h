@@ -1,30 +1,32 @@
 // Module: a tree of named parameters, buffers and child modules.
 //
 // A Module is a handle: copies share parameters, buffers, children and mode, as copies of a Tensor share elements. A
-// module of one's own derives from Module, registers what it owns and keeps handles on it:
+// program's own module derives from Module, registers its tensors and children and keeps handles on them:
 //
-//   class Residual : public nn::Module {
-//    public:
-//     explicit Residual(std::int64_t channels)
-//         : Module("Residual"),
-//           conv(register_module("conv", nn::Conv2d(channels, channels, {.kernel_size = 3, .padding = 1}))),
-//           scale(register_parameter("scale", Tensor::ones({1}))) {}
+//   struct Residual : nn::Module {
+//     explicit Residual(std::int64_t width) : Module("Residual"), channels(width) {}
 //     Tensor operator()(const Tensor& x) const { return x + scale * relu(conv(x)); }
 //
-//     nn::Child<nn::Conv2d> conv;
-//     nn::Parameter scale;
+//     std::int64_t channels;
+//     nn::Child<nn::Conv2d> conv = register_module("conv", nn::Conv2d(channels, channels, 3, {.padding = 1}));
+//     nn::Parameter scale = register_parameter("scale", ones({1}));
 //   };
 //
-// Copies of a module of one's own are made by the copy constructor that C++ gives it; so is a module with tensors of
-// its own, nn::clone(block) (clone.h). A child that may be absent is a Child<std::optional<nn::Conv2d>> (child.h).
-// Errors in a call of a layer of this library, of a Child or in a Sequential begin with the module's path, as far as it
-// stands in others: "decoder.2.up: conv_transpose2d: ...".
+// Layers are called: conv(x). conv.forward(x) is the same, hooks included, as for every Child; a module of one's own
+// may have a `forward` beside its operator().
 //
-// What is registered is the one truth. Parameter, Buffer and Child read what stands in the module's registry, and
-// assigning to one registers anew: after `block.scale = t` or `block.conv = nn::Conv2d(...)` every copy of the block
-// computes with the new one, and parameters() lists it. An optimiser that was made before still holds the old. Members
-// of type Tensor or Conv2d can be made from the same calls; they are handles on what was registered first, and
-// assigning to them registers nothing.
+// Members are initialised in their order of declaration: declare values that a child needs before it.
+//
+// The implicit copy constructor copies a program's own module; nn::clone(block) (clone.h) makes one with its own
+// tensors. An optional child is a Child<std::optional<nn::Conv2d>> (child.h). Errors in a call of a layer of this
+// library, of a Child or in a Sequential begin with the module's path from the outermost module: "decoder.2.up:
+// conv_transpose2d: ...".
+//
+// The registry is the single source of truth. Parameter, Buffer and Child read the module's registry, and assigning to
+// one registers the new value: after `block.scale = t` or `block.conv = nn::Conv2d(...)` every copy of the block
+// computes with the new one, and parameters() lists it. An optimiser that was made before still holds the old one.
+// Members of type Tensor or Conv2d can be made from the same calls; they are handles on the originally registered
+// objects, and assigning to them registers nothing.
 //
 // A module that was moved from is empty: its members throw Error until a module is assigned to it.
 #pragma once
@@ -49,25 +51,25 @@ namespace adjoint::nn {
 struct LoadOptions {
   /// Names that are missing or unexpected are errors.
   bool strict = true;
-  /// Elements of another dtype are converted to the module's, rather than an error.
+  /// Converts elements of another dtype to the module's, instead of throwing an error.
   bool convert_dtype = false;
-  /// Tensors of another shape are passed over, and stay what they were in the module, rather than an error.
+  /// Skips tensors of another shape, which stay unchanged in the module, instead of throwing an error.
   bool ignore_mismatched_sizes = false;
-  /// Changes the names of what is loaded: wherever a pattern, a regular expression (ECMAScript), is found in a name, it
-  /// becomes the text beside it, in which $1 is what the first parentheses hold. In this order, each on what the one
-  /// before it made: {{"^module\\.", ""}, {"\\.gamma$", ".weight"}}.
+  /// Renames loaded tensors: each match of a pattern, a regular expression (ECMAScript), in a name is replaced by the
+  /// text beside it, in which $1 stands for the first parentheses. Patterns apply in order, each to the result of the
+  /// previous one: {{"^module\\.", ""}, {"\\.gamma$", ".weight"}}.
   std::vector<std::pair<std::string, std::string>> rename = {};
 };
 
-/// The names that a load passed over, as its options allow.
+/// The names that a load skipped, as its options allow.
 struct LoadReport {
-  std::vector<std::string> missing;     // the module has them, what was loaded does not
-  std::vector<std::string> unexpected;  // the other way round, as they were before any .rename
+  std::vector<std::string> missing;     // in the module, but not in the loaded state
+  std::vector<std::string> unexpected;  // in the loaded state, but not in the module; before any .rename
   std::vector<std::string> mismatched;  // of another shape; the module's names
 };
 
 struct RegisterOptions {
-  /// An undefined Tensor may stand there: nothing, under a name that is taken.
+  /// Allows an undefined Tensor: no tensor, under a reserved name.
   bool optional = false;
 };
 
@@ -76,10 +78,13 @@ class Module;
 namespace detail {
 class Cloning;
 struct Copies;
+struct TensorSlot;
+/// Every slot of a tensor in the module and below, under its path.
+std::vector<std::pair<std::string, std::shared_ptr<TensorSlot>>> tensor_slots(const Module& module);
 void place(const std::shared_ptr<ChildSlot>& slot, const Module* module, std::any& own);
 }  // namespace detail
 
-/// One of the tensors that a parameter is made from.
+/// One of the tensors from which a parameter is computed.
 struct ParameterPart {
   std::string name;
   Tensor value;
@@ -89,23 +94,23 @@ struct ParameterPart {
   std::string alias = {};
 };
 
-/// How a parameter is made from others.
+/// How a parameter is computed from others.
 struct Reparametrization {
   std::string kind;  // "weight_norm"
   std::vector<ParameterPart> parts;
-  /// Gives the parameter, in operators that tapes record, from the parts' tensors; of buffers it may change the
-  /// elements.
+  /// Computes the parameter, in operators that tapes record, from the parts' tensors; it may change the elements of
+  /// buffers.
   std::function<Tensor(const std::vector<Tensor>& parts, bool training)> make;
 };
 
-/// Sees a call's input before the module does; returns its replacement, or an undefined Tensor to leave it as it is.
+/// Gets a call's input before the module; returns its replacement, or an undefined Tensor to leave it unchanged.
 using ForwardPreHook = std::function<Tensor(const Module& module, const Tensor& input)>;
-/// Sees a call's result; returns its replacement, or an undefined Tensor to leave it as it is.
+/// Gets a call's result; returns its replacement, or an undefined Tensor to leave it unchanged.
 using ForwardHook = std::function<Tensor(const Module& module, const Tensor& input, const Tensor& output)>;
 
 class ADJOINT_API Module {
  public:
-  /// `type` is how the module prints.
+  /// `type` is the printed name of the module.
   explicit Module(std::string type = "Module");
   Module(const Module& other);
   Module(Module&&) noexcept = default;
@@ -119,18 +124,23 @@ class ADJOINT_API Module {
   NamedTensors named_parameters() const;
   NamedTensors named_buffers() const;
   std::vector<Tensor> parameters() const;
+  std::vector<Tensor> buffers() const;
   /// Elements of all parameters, each counted once.
   std::int64_t num_parameters() const;
   /// Direct children, in order of registration.
   std::vector<std::pair<std::string, Module>> named_children() const;
+  std::vector<Module> children() const;
   /// This module under the name "", and everything below it, depth first.
   std::vector<std::pair<std::string, Module>> named_modules() const;
+  std::vector<Module> modules() const;
+  /// The module at this path below, "decoder.2.up"; of "" the module itself. Throws Error where there is none.
+  Module get_submodule(const std::string& path) const;
   const std::string& type() const;
-  /// f of every module below and then of this one, each once, children before what they stand in.
+  /// Calls f for every module below and then for this one, each once, children before their parents.
   void apply(const std::function<void(Module& module)>& f) const;
-  /// f(module), under its own type, of every M below this module, each once and in apply's order:
-  /// net.visit<nn::Conv2d>([](auto& conv) { nn::init::dirac_(conv.weight); }). M is the type itself, not a base, and
-  /// has a copy constructor.
+  /// f(module), under its own type, for every M below this module, each once and in apply's order:
+  /// net.visit<nn::Conv2d>([](auto& conv) { nn::init::dirac_(conv.weight); }). M is the exact type, not a base, and has
+  /// a copy constructor.
   template <class M, class F>
   void visit(const F& f) const {
     each_below([&](const std::any& own) {
@@ -144,10 +154,10 @@ class ADJOINT_API Module {
   // ---- State. Every parameter and buffer by name, outside every tape; they share elements with the module.
 
   NamedTensors state_dict() const;
-  /// Copies the values in, onto the module's device. They may be the module's own, under other names. One of the names
-  /// of a tensor that is registered in several places is enough. Throws one Error that lists every name that is
-  /// missing, unexpected, or has another shape or dtype, and Error for patterns of .rename that are none, or give two
-  /// tensors one name; nothing has changed then.
+  /// Copies the values in, onto the module's device. They may be the module's own, under other names. For a tensor that
+  /// is registered in several places one of its names is enough. Throws one Error that lists every name that is
+  /// missing, unexpected, or has another shape or dtype, and Error for .rename patterns that are invalid, or map two
+  /// tensors to one name; nothing has changed then.
   LoadReport load_state_dict(const NamedTensors& state, const LoadOptions& options = {});
 
   /// Other names under which load_state_dict finds tensors, each with the state's own.
@@ -158,27 +168,31 @@ class ADJOINT_API Module {
   /// Moves parameters, buffers and gradients in place: handles that others hold, such as optimisers, stay valid. Throws
   /// Error while a tape records.
   void to(Device device);
-  /// As above, converting what is floating point. Throws Error for a dtype that is not.
+  /// As above, converting floating-point tensors. Throws Error for a dtype that is not floating point.
   void to(DType dtype);
-  /// Mode of layers that behave differently in training, such as Dropout. Modules start in training mode.
+  void cpu() { to(kCPU); }
+  void cuda(int index = 0) { to(Device(DeviceType::kCUDA, index)); }
+  void half() { to(kFloat16); }
+  void bfloat16() { to(kBFloat16); }
+  /// The mode of layers that behave differently in training, such as Dropout. Modules start in training mode.
   void train(bool on = true);
   void eval() { train(false); }
   bool training() const;
-  /// Forgets every parameter's gradient.
+  /// Drops every parameter's gradient.
   void zero_grad();
   /// Marks every parameter; false freezes them.
   void requires_grad_(bool value = true);
 
   // ---- Building. Throw Error for a name that is empty, holds a dot or is taken.
 
-  /// The handle on `value`'s slot; the value now requires a gradient. Throws Error unless it is a defined
-  /// floating-point leaf, or undefined where that is an option.
+  /// The handle on `value`'s slot; the value then requires a gradient. Throws Error unless it is a defined
+  /// floating-point leaf, or undefined if the options allow it.
   Parameter register_parameter(const std::string& name, Tensor value, const RegisterOptions& options = {});
   /// State that is saved and moved, but not trained.
   Buffer register_buffer(const std::string& name, Tensor value, const RegisterOptions& options = {});
-  /// The handle on `child`'s slot: a Child<M> (an M, where M is final). M may be std::optional of a module; the slot
-  /// may then be empty. Throws Error where that would put the module inside itself. The registry holds its children:
-  /// one that holds the module that it stands in keeps both alive.
+  /// The handle on `child`'s slot: a Child<M> (an M, if M is final). M may be std::optional of a module; the slot may
+  /// then be empty. Throws Error if that would put the module inside itself. The registry owns its children: a child
+  /// that owns its parent keeps both alive.
   template <class M>
   detail::RegisteredHandle<M> register_module(const std::string& name, M child) {
     return add_child("register_module", name, std::move(child));
@@ -188,12 +202,12 @@ class ADJOINT_API Module {
   // parameters and buffers of the module whenever it is read, so that every layer, and every fused form of it, computes
   // with what its parts are now, and a tape records how it was made.
 
-  /// The parameter `name` becomes what how.make gives; the parts are registered in its place. Optimisers that were made
-  /// before still hold the old parameter. Throws Error where there is no such parameter or others make it already, for
-  /// part names that are taken, and where what is made has not the parameter's shape and dtype.
+  /// From now on how.make computes the parameter `name`; the parts are registered in its place. Optimisers that were
+  /// made before still hold the old parameter. Throws Error if there is no such parameter or it is already computed,
+  /// for part names that are taken, and if the computed tensor does not have the parameter's shape and dtype.
   void reparametrize(const std::string& name, Reparametrization how);
-  /// The parameter is again a tensor of its own, of the values that it has now in eval mode; the parts are gone. Throws
-  /// Error where it is not made by a reparametrisation of this kind.
+  /// Turns the parameter back into a tensor, with its current values in eval mode, and removes the parts. Throws Error
+  /// if it is not computed by a reparametrisation of this kind.
   void remove_reparametrization(const std::string& name, const std::string& kind);
 
   // ---- Hooks. Those of all copies, in the order of registration. They run where a module of this library is called,
@@ -204,23 +218,23 @@ class ADJOINT_API Module {
   /// Returns an id for remove_hook. Throws Error for an empty hook.
   std::uint64_t register_forward_pre_hook(ForwardPreHook hook);
   std::uint64_t register_forward_hook(ForwardHook hook);
-  /// Throws Error for an id that is none.
+  /// Throws Error for an unknown id.
   void remove_hook(std::uint64_t id);
   bool has_forward_hooks() const;
 
   friend bool operator==(const Module& a, const Module& b) { return a.state_ == b.state_; }
 
  protected:
-  /// forward(input), between the module's hooks. Errors tell the module's path.
+  /// forward(input), between the module's hooks. Errors begin with the module's path.
   template <class F>
   Tensor hooked(const Tensor& input, const F& forward) const {
-    // Two pointers in place of a std::function, which every layer would instantiate anew wherever its header is read.
+    // Two pointers, because every layer would instantiate a std::function wherever its header is included.
     return run_hooked(input, &forward,
                       [](const void* f, const Tensor& x) -> Tensor { return (*static_cast<const F*>(f))(x); });
   }
-  /// What stands between the parentheses when the module prints.
+  /// The text in parentheses when the module prints.
   void set_description(std::string text);
-  /// Throws Error, naming `op`, where the module was moved from.
+  /// Throws Error, naming `op`, if the module was moved from.
   void check_not_moved_from(const char* op) const { state(op); }
   /// register_module under the name of another operation.
   template <class M>
@@ -234,13 +248,14 @@ class ADJOINT_API Module {
       return Child<Type>(std::move(slot), std::move(child));
     }
   }
-  /// A slot of no handles. `own` is the child under its own type.
+  /// A slot without handles. `own` is the child under its own type.
   std::shared_ptr<detail::ChildSlot> add_slot(const char* op, const std::string& name, const Module* child,
                                               std::any own);
 
  private:
   struct State;
 
+  void list_modules(const std::string& path, std::vector<std::pair<std::string, Module>>& all) const;
   void each_below(const std::function<void(const std::any& own)>& f) const;
 
   Tensor run_hooked(const Tensor& input, const void* forward, Tensor (*call)(const void*, const Tensor&)) const;
@@ -254,13 +269,22 @@ class ADJOINT_API Module {
   friend class detail::ChildLink;
   friend class detail::Cloning;
   friend struct detail::Copies;
+  friend std::vector<std::pair<std::string, std::shared_ptr<detail::TensorSlot>>> detail::tensor_slots(
+      const Module& module);
   friend ADJOINT_API void detail::tell_path(const Module& module, Error& error);
-  friend class detail::ProfiledModule;
+  friend class detail::HookWatch;
+  friend class detail::ModuleCall;
+  friend struct detail::TensorSlot;
   friend void detail::place(const std::shared_ptr<detail::ChildSlot>& slot, const Module* module, std::any& own);
   friend ADJOINT_API std::string to_string(const Module& module);
 };
 
-/// Prints like PyTorch: one line a module, children indented.
+/// The elements of all tensors one after the other, 1-D and recorded; and the way back, in place and never recorded.
+/// Throw Error for several devices or dtypes, and for a vector of another number of elements.
+ADJOINT_API Tensor parameters_to_vector(const std::vector<Tensor>& parameters);
+ADJOINT_API void vector_to_parameters(const Tensor& vector, std::vector<Tensor> parameters);
+
+/// Prints like PyTorch: one line per module, children indented.
 ADJOINT_API std::string to_string(const Module& module);
 ADJOINT_API std::ostream& operator<<(std::ostream& out, const Module& module);
 

@@ -1,11 +1,11 @@
-// A module's hooks: those of all its copies stand in the state that they share.
+// A module's hooks: all its copies share them through their state.
 #include <adjoint/nn/module_state.h>
 
 namespace adjoint::nn {
 
 namespace {
 
-// The module whose hooks a Layer runs around it, which is not to run them again.
+// The module whose hooks a Layer is running, so that it does not run them again.
 thread_local const void* with_hooks = nullptr;
 
 }  // namespace
@@ -14,6 +14,7 @@ std::uint64_t Module::register_forward_pre_hook(ForwardPreHook hook) {
   State& own = state("register_forward_pre_hook");
   ADJOINT_CHECK(hook != nullptr, "register_forward_pre_hook: the hook must not be empty; got one without a target");
   own.pre_hooks.emplace_back(own.next_hook, std::move(hook));
+  own.await_hooks();
   return own.next_hook++;
 }
 
@@ -21,6 +22,7 @@ std::uint64_t Module::register_forward_hook(ForwardHook hook) {
   State& own = state("register_forward_hook");
   ADJOINT_CHECK(hook != nullptr, "register_forward_hook: the hook must not be empty; got one without a target");
   own.hooks.emplace_back(own.next_hook, std::move(hook));
+  own.await_hooks();
   return own.next_hook++;
 }
 
@@ -41,6 +43,7 @@ Tensor Module::run_hooked(const Tensor& input, const void* forward, Tensor (*cal
     const std::shared_ptr<State> own = state_;
     const void* const before = std::exchange(with_hooks, nullptr);
     if (before == own.get()) return call(forward, input);
+    if (own->unproven) own->prove();
     const auto pre_hooks = own->pre_hooks;  // hooks may remove themselves
     const auto hooks = own->hooks;
     Tensor given = input;

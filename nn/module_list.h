@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -33,9 +34,11 @@ class ModuleList : public Module {
 
   void append(M module) {
     check_not_moved_from("ModuleList::append");
-    list_->reserve(list_->size() + 1);
+    if (list_->size() == list_->capacity()) list_->reserve(list_->empty() ? 4 : 2 * list_->size());
     list_->push_back(add_child("ModuleList::append", std::to_string(list_->size()), std::move(module)));
   }
+
+  void push_back(M module) { append(std::move(module)); }
 
   std::size_t size() const { return list("ModuleList::size").size(); }
   /// Throws Error outside [0, size()).
@@ -45,6 +48,19 @@ class ModuleList : public Module {
   }
   auto begin() const { return list("ModuleList::begin").cbegin(); }
   auto end() const { return list("ModuleList::end").cend(); }
+  /// Assigning to an element registers the new module in its place: list[0] = ResidualBlock(64). Not available for
+  /// final classes.
+  Handle& operator[](std::size_t i) requires(!std::is_final_v<M>) {
+    return const_cast<Handle&>(std::as_const(*this)[i]);
+  }
+  auto begin() requires(!std::is_final_v<M>) {
+    list("ModuleList::begin");
+    return list_->begin();
+  }
+  auto end() requires(!std::is_final_v<M>) {
+    list("ModuleList::end");
+    return list_->end();
+  }
 
  private:
   const std::vector<Handle>& list(const char* op) const {

@@ -1,4 +1,4 @@
-// Parameters that others make: the slot holds how, and the parts take their places beside it.
+// Computed parameters: the slot holds the computation, and the parts take their places beside it.
 #include <adjoint/core/tape.h>
 #include <adjoint/nn/module_state.h>
 
@@ -63,6 +63,7 @@ void Module::remove_reparametrization(const std::string& name, const std::string
   const PauseTape pause;
   slot->tensor = computed->how.make(values, false).detach();
   slot->tensor.requires_grad_(trained);
+  adjoint::detail::mark_parameter(slot->tensor, slot);
   slot->computed = nullptr;
   for (TensorSlots* slots : {&own.parameters, &own.buffers}) {
     std::erase_if(*slots, [&](const auto& other) {

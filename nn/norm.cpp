@@ -41,6 +41,7 @@ namespace detail {
 
 RunningNorm::RunningNorm(const char* type, std::int64_t num_features, const BatchNormOptions& options)
     : Module(type), num_features_(num_features), options_(options) {
+  const OpScope scope(type);
   ADJOINT_CHECK(num_features >= 1, "{}: num_features must be at least 1; got {}", type, num_features);
   set_description(fmt::format("{}, eps={}, momentum={}, affine={}, track_running_stats={}", num_features, options.eps,
                               python(options.momentum), python(options.affine), python(options.track_running_stats)));
@@ -62,27 +63,36 @@ void RunningNorm::check(const Tensor& input, std::int64_t least, std::int64_t mo
                 input.shape());
 }
 
+double RunningNorm::share() const {
+  const std::optional<double>& momentum = options().momentum;
+  if (momentum) return *momentum;
+  const Tensor count = num_batches_tracked;
+  return training() && count.defined() ? 1.0 / (1.0 + count.item<double>()) : 0.0;
+}
+
+void RunningNorm::count_batch() const {
+  Tensor count = num_batches_tracked;
+  if (!training() || !count.defined()) return;
+  const PauseTape pause;
+  count.add_(Tensor::ones({}, count.options()));
+}
+
 Tensor BatchNorm::normalized(const Tensor& input, std::int64_t least, std::int64_t most,
                              const NormFusion& behind) const {
   const OpScope scope(type().c_str());
   check(input, least, most, 1);
-  Tensor count = num_batches_tracked;
-  const bool counts = training() && count.defined();
-  const std::optional<double>& momentum = options().momentum;
-  const double share = momentum ? *momentum : counts ? 1.0 / (1.0 + count.item<double>()) : 0.0;
   const bool of_all_ranks = sync() && uses_input() && distributed::world_size() > 1;
-  const Tensor y = of_all_ranks ? synchronized(input, share, behind)
-                                : batch_norm(input, running_mean, running_var, weight, bias, uses_input(), share,
+  const Tensor y = of_all_ranks ? synchronized(input, share(), behind)
+                                : batch_norm(input, running_mean, running_var, weight, bias, uses_input(), share(),
                                              options().eps, behind);
-  if (counts) {
-    const PauseTape pause;
-    count.add_(Tensor::ones({}, count.options()));
-  }
+  // Without elements there are no statistics either, unless other ranks have some.
+  if (of_all_ranks || input.numel() > 0) count_batch();
   return y;
 }
 
-// In two rounds of sums, as a variance about the mean of all; the first counts too, so that a captured step can hold
-// it. 16 bits are computed in float32, and statistics in twice the digits of that, as batch_norm does.
+// In two rounds of sums, like a variance about the mean of all batches. The first round also sums the counts, so that a
+// captured step can hold it. 16 bits are computed in float32, and statistics with twice the digits of that, as in
+// batch_norm.
 Tensor BatchNorm::synchronized(const Tensor& input, double momentum, const NormFusion& behind) const {
   Dims axes;
   for (std::int64_t axis = 0; axis < input.dim(); ++axis) {
@@ -98,7 +108,7 @@ Tensor BatchNorm::synchronized(const Tensor& input, double momentum, const NormF
   const Tensor both =
       distributed::all_reduce(cat({sum, Tensor::full({1}, static_cast<double>(own), sum.options())}, 0));
   const Tensor count = both.narrow(0, channels, 1).detach();
-  // Others can only add to this rank's, so that only few must be asked for, which waits for the device.
+  // Other ranks can only add to this rank's count, so only a small count must be queried, which waits for the device.
   const bool captured = adjoint::detail::StepCapture::current() != nullptr;
   ADJOINT_CHECK(own > 1 || captured || count.item<double>() > 1.0,
                 "{}: in training each channel needs more than one value; got {} on all ranks", type(), input.shape());
@@ -134,9 +144,9 @@ Tensor InstanceNorm::normalized(const Tensor& input, std::int64_t rank, const No
   const bool batched = input.dim() == rank;
   check(input, rank - 1, rank, batched ? 1 : 0);
   const auto batch = [&](const Tensor& x) { return batched || !x.defined() ? x : x.unsqueeze(0); };
-  const Tensor y = instance_norm(batch(input), running_mean, running_var, weight, bias, uses_input(),
-                                 options().momentum.value_or(0.0), options().eps,
-                                 {.activation = behind.activation, .residual = batch(behind.residual)});
+  const Tensor y = instance_norm(batch(input), running_mean, running_var, weight, bias, uses_input(), share(),
+                                 options().eps, {.activation = behind.activation, .residual = batch(behind.residual)});
+  if (!options().momentum && input.numel() > 0) count_batch();
   return batched ? y : y.squeeze(0);
 }
 
@@ -144,6 +154,7 @@ Tensor InstanceNorm::normalized(const Tensor& input, std::int64_t rank, const No
 
 LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options)
     : Module("LayerNorm"), normalized_shape_(normalized_shape), eps_(options.eps) {
+  const OpScope scope("LayerNorm");
   check_extents("LayerNorm", normalized_shape);
   set_description(fmt::format("{}, eps={}, elementwise_affine={}", normalized_shape, options.eps,
                               python(options.elementwise_affine)));
@@ -160,6 +171,7 @@ Tensor LayerNorm::operator()(const Tensor& input, const NormFusion& behind) cons
 
 GroupNorm::GroupNorm(std::int64_t num_groups, std::int64_t num_channels, const GroupNormOptions& options)
     : Module("GroupNorm"), num_groups_(num_groups), eps_(options.eps) {
+  const OpScope scope("GroupNorm");
   ADJOINT_CHECK(num_groups >= 1 && num_channels >= 1 && num_channels % num_groups == 0,
                 "GroupNorm: num_groups must be at least 1 and divide num_channels; got {} groups, {} channels",
                 num_groups, num_channels);
@@ -178,6 +190,7 @@ Tensor GroupNorm::operator()(const Tensor& input, const NormFusion& behind) cons
 
 RMSNorm::RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options)
     : Module("RMSNorm"), normalized_shape_(normalized_shape), eps_(options.eps) {
+  const OpScope scope("RMSNorm");
   check_extents("RMSNorm", normalized_shape);
   set_description(fmt::format("{}, eps={}, elementwise_affine={}", normalized_shape, python(options.eps),
                               python(options.elementwise_affine)));
@@ -195,8 +208,8 @@ Tensor RMSNorm::operator()(const Tensor& input, const NormFusion& behind) const 
 namespace {
 
 // norm(conv(x)) = s conv(x) + (norm's bias - s mean), s = norm's weight / sqrt(variance + eps): s goes into the filters
-// and, with what is added, into the bias. channel_axis: where the weight has the results' channels, of one group where
-// it is 1.
+// and, with the added term, into the bias. channel_axis: the axis of the weight with the results' channels, or those of
+// one group if it is 1.
 template <class Conv, class Norm>
 Conv folded(const Conv& conv, const Norm& norm, std::size_t channel_axis) {
   constexpr const char* kOp = "fold_batch_norm";
@@ -217,7 +230,7 @@ Conv folded(const Conv& conv, const Norm& norm, std::size_t channel_axis) {
   const Tensor scale = wide(norm.weight, 1.0) * rsqrt(wide(norm.running_var, 1.0) + norm.options().eps);
   const Tensor bias = (wide(conv.bias, 0.0) - wide(norm.running_mean, 0.0)) * scale + wide(norm.bias, 0.0);
 
-  // Groups' channels stand apart: in a transposed filter (groups * in, out, ...) they are the first axis'.
+  // Groups' channels are separate: in a transposed filter (groups * in, out, ...) they are part of the first axis.
   Shape seen = filter.shape(), along = Dims::filled(filter.shape().size(), 1);
   along[channel_axis] = seen[channel_axis];
   if (channel_axis == 1) {
@@ -228,7 +241,8 @@ Conv folded(const Conv& conv, const Norm& norm, std::size_t channel_axis) {
   const Tensor scaled = (filter.to(kFloat64).reshape(seen) * scale.reshape(along)).reshape(filter.shape());
 
   options.bias = true;
-  const GeneratorGuard guard{Generator()};  // the new parameters' first values are not drawn from the program's numbers
+  const GeneratorGuard guard{
+      Generator()};  // the new parameters' initial values do not use the program's random numbers
   Conv made(in, out, options);
   made.weight = scaled.to(filter.dtype());
   made.bias = bias.to(filter.dtype());

@@ -1,15 +1,15 @@
 // Normalisation as modules, with PyTorch's options, names and initial values: weight 1, bias 0, running mean 0 and
 // variance 1. ops/norm/norm.h has the arithmetic.
 //
-// Behind the channels or the shape stand options, or eps alone, as in PyTorch: nn::BatchNorm2d(8, 0.8), whose momentum
-// may follow, nn::LayerNorm({8, 6}, 1e-6).
+// Options follow the channels or the shape, or just eps, as in PyTorch: nn::BatchNorm2d(8, 0.8), which momentum may
+// follow, nn::LayerNorm({8, 6}, 1e-6).
 //
-// bn(x, {.activation = Activation::relu(), .residual = r}) is relu(bn(x) + r) in one pass where convolutions fuse the
+// bn(x, {.activation = Activation::relu(), .residual = r}) is relu(bn(x) + r), in one pass if convolutions fuse the
 // activation; in a Sequential an activation right behind becomes part of the layer. Constructors throw Error for counts
-// below 1; calls for inputs of other axes or channels.
+// below 1; calls throw it for inputs with other axes or channels.
 //
-// In training BatchNorm's buffers change in place with every call. C++ leaves open in which order the operands of
-// `bce(D(real), ones) + bce(D(fake), zeros)` are computed: where D has such layers, name one of them first.
+// In training BatchNorm's buffers change in place with every call. C++ does not specify the order in which the operands
+// of `bce(D(real), ones) + bce(D(fake), zeros)` are computed: if D has such layers, name one of them first.
 #pragma once
 
 #include <adjoint/nn/conv.h>
@@ -26,16 +26,17 @@ namespace adjoint::nn {
 
 struct BatchNormOptions {
   double eps = 1e-5;
-  /// The share of a batch in running statistics; none: that of a mean of all batches so far, which waits for the
-  /// device.
+  /// The share of a batch in running statistics; empty: the mean of all batches so far, which waits for the device.
+  /// Batches without elements do not count.
   std::optional<double> momentum = 0.1;
-  /// With weight and bias.
+  /// Adds weight and bias.
   bool affine = true;
-  /// With running statistics, which count in eval mode; else the batch's own always do.
+  /// Keeps running statistics, which eval mode uses; otherwise the batch's own are always used.
   bool track_running_stats = true;
 };
 struct InstanceNormOptions {
   double eps = 1e-5;
+  /// As in BatchNorm, but batches are counted only if it is empty: PyTorch counts none of them here.
   std::optional<double> momentum = 0.1;
   bool affine = false;
   bool track_running_stats = false;
@@ -43,7 +44,7 @@ struct InstanceNormOptions {
 
 namespace detail {
 
-/// What BatchNorm and InstanceNorm have in common.
+/// The base of BatchNorm and InstanceNorm.
 class ADJOINT_API RunningNorm : public Module {
  public:
   std::int64_t num_features() const { return num_features_; }
@@ -56,8 +57,12 @@ class ADJOINT_API RunningNorm : public Module {
  protected:
   RunningNorm(const char* type, std::int64_t num_features, const BatchNormOptions& options);
   void check(const Tensor& input, std::int64_t least, std::int64_t most, std::int64_t channel_axis) const;
-  /// Whether the input's own statistics count; running ones that there are then follow them.
+  /// Returns true if the input's own statistics are used; existing running ones then follow them.
   bool uses_input() const { return training() || !running_mean.defined(); }
+  /// The share of a batch in running statistics.
+  double share() const;
+  /// Called in training if statistics are tracked.
+  void count_batch() const;
 
  private:
   std::int64_t num_features_;
@@ -66,8 +71,8 @@ class ADJOINT_API RunningNorm : public Module {
 
 class ADJOINT_API BatchNorm : public RunningNorm {
  public:
-  /// Statistics in training are those of all ranks' batches (core/distributed/world.h); every rank must call it then,
-  /// with as many samples as it has. Copies of the module share this.
+  /// Takes statistics in training over all ranks' batches (core/distributed/world.h); every rank must then call the
+  /// module, with any number of samples. Copies of the module share this setting.
   void set_sync(bool on) { *sync_ = on; }
   bool sync() const { return *sync_; }
 
@@ -99,6 +104,7 @@ class ADJOINT_API InstanceNorm : public RunningNorm {
 class ADJOINT_API BatchNorm1d : public detail::BatchNorm {
  public:
   ADJOINT_NORM_CONSTRUCTORS(BatchNorm1d, BatchNorm, BatchNormOptions)
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
     return hooked(input, [&](const Tensor& x) { return normalized(x, 2, 3, behind); });
   }
@@ -108,12 +114,13 @@ class ADJOINT_API BatchNorm1d : public detail::BatchNorm {
 class ADJOINT_API BatchNorm2d : public detail::BatchNorm {
  public:
   ADJOINT_NORM_CONSTRUCTORS(BatchNorm2d, BatchNorm, BatchNormOptions)
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
     return hooked(input, [&](const Tensor& x) { return normalized(x, 4, 4, behind); });
   }
 };
 
-/// (N, C, ...), of any number of axes: a BatchNorm whose statistics are those of all ranks' batches.
+/// (N, C, ...), of any number of axes: a BatchNorm whose statistics cover all ranks' batches.
 class ADJOINT_API SyncBatchNorm : public detail::BatchNorm {
  public:
   explicit SyncBatchNorm(std::int64_t num_features, const BatchNormOptions& options = {})
@@ -123,15 +130,28 @@ class ADJOINT_API SyncBatchNorm : public detail::BatchNorm {
   SyncBatchNorm(std::int64_t num_features, double eps, const std::optional<double>& momentum = 0.1)
       : SyncBatchNorm(num_features, BatchNormOptions{.eps = eps, .momentum = momentum}) {}
   SyncBatchNorm(std::int64_t num_features, detail::NoNumber) = delete;
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
     return hooked(input, [&](const Tensor& x) { return normalized(x, 2, kMaxRank, behind); });
   }
 };
 
+/// Every BatchNorm below the module, and the module itself if it is one, takes the statistics of all ranks' batches
+/// from now on (set_sync). Returns the module.
+template <std::derived_from<Module> M>
+M convert_sync_batchnorm(M module) {
+  const auto sync = [](auto& norm) { norm.set_sync(true); };
+  if constexpr (std::derived_from<M, detail::BatchNorm>) sync(module);
+  module.template visit<BatchNorm1d>(sync);
+  module.template visit<BatchNorm2d>(sync);
+  return module;
+}
+
 /// (N, C, L) or (C, L).
 class ADJOINT_API InstanceNorm1d : public detail::InstanceNorm {
  public:
   ADJOINT_NORM_CONSTRUCTORS(InstanceNorm1d, InstanceNorm, InstanceNormOptions)
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
     return hooked(input, [&](const Tensor& x) { return normalized(x, 3, behind); });
   }
@@ -141,6 +161,7 @@ class ADJOINT_API InstanceNorm1d : public detail::InstanceNorm {
 class ADJOINT_API InstanceNorm2d : public detail::InstanceNorm {
  public:
   ADJOINT_NORM_CONSTRUCTORS(InstanceNorm2d, InstanceNorm, InstanceNormOptions)
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
     return hooked(input, [&](const Tensor& x) { return normalized(x, 4, behind); });
   }
@@ -150,7 +171,7 @@ class ADJOINT_API InstanceNorm2d : public detail::InstanceNorm {
 
 struct LayerNormOptions {
   double eps = 1e-5;
-  /// With a weight, and a bias where `bias` says so.
+  /// Adds a weight and, if `bias` is true, a bias.
   bool elementwise_affine = true;
   bool bias = true;
 };
@@ -164,6 +185,7 @@ class ADJOINT_API LayerNorm : public Module {
   template <std::size_t N>
   explicit LayerNorm(const std::int64_t (&normalized_shape)[N])
       : LayerNorm(Shape(normalized_shape, normalized_shape + N)) {}
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const;
 
   Parameter weight, bias;  // of normalized_shape
@@ -177,13 +199,14 @@ struct GroupNormOptions {
   double eps = 1e-5;
   bool affine = true;
 };
-/// (N, num_channels, ...). Throws Error too where num_groups does not divide num_channels.
+/// (N, num_channels, ...). Also throws Error if num_groups does not divide num_channels.
 class ADJOINT_API GroupNorm : public Module {
  public:
   GroupNorm(std::int64_t num_groups, std::int64_t num_channels, const GroupNormOptions& options = {});
   GroupNorm(std::int64_t num_groups, std::int64_t num_channels, double eps)
       : GroupNorm(num_groups, num_channels, GroupNormOptions{.eps = eps}) {}
   GroupNorm(std::int64_t num_groups, std::int64_t num_channels, detail::NoNumber) = delete;
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const;
 
   Parameter weight, bias;  // (num_channels)
@@ -194,7 +217,7 @@ class ADJOINT_API GroupNorm : public Module {
 };
 
 struct RMSNormOptions {
-  /// None: the distance from 1 to the next number of the input's dtype.
+  /// Empty: the distance from 1 to the next number of the input's dtype.
   std::optional<double> eps = {};
   bool elementwise_affine = true;
 };
@@ -208,6 +231,7 @@ class ADJOINT_API RMSNorm : public Module {
   template <std::size_t N>
   explicit RMSNorm(const std::int64_t (&normalized_shape)[N])
       : RMSNorm(Shape(normalized_shape, normalized_shape + N)) {}
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const;
 
   Parameter weight;  // of normalized_shape
@@ -217,8 +241,8 @@ class ADJOINT_API RMSNorm : public Module {
   std::optional<double> eps_;
 };
 
-/// A convolution with a bias, for eval mode, that computes norm(conv(x)) with norm's running statistics of now. It
-/// shares nothing with the two. Throws Error for a norm that does not track statistics, and where channels differ.
+/// A convolution with a bias, for eval mode, that computes norm(conv(x)) with norm's current running statistics. It
+/// shares nothing with the two. Throws Error for a norm that does not track statistics, and if channels differ.
 ADJOINT_API Conv1d fold_batch_norm(const Conv1d& conv, const BatchNorm1d& norm);
 ADJOINT_API Conv2d fold_batch_norm(const Conv2d& conv, const BatchNorm2d& norm);
 ADJOINT_API ConvTranspose1d fold_batch_norm(const ConvTranspose1d& conv, const BatchNorm1d& norm);

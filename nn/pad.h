@@ -1,5 +1,5 @@
-// Padding as modules: nn::ReflectionPad2d(1), nn::ReplicationPad2d({left, right, top, bottom}). The last axes are
-// padded, whatever stands before them; ops/pad/pad.h has the rules.
+// Padding as modules: nn::ReflectionPad2d(1), nn::ReplicationPad2d({left, right, top, bottom}). They pad the last axes,
+// whatever the others are; ops/pad/pad.h has the rules.
 #pragma once
 
 #include <adjoint/nn/module.h>
@@ -13,10 +13,11 @@ namespace adjoint::nn {
 
 namespace detail {
 
-/// What they have in common: a pair of numbers for each of `axes` last axes.
+/// The common base: a pair of numbers for each of the `axes` last axes.
 class ADJOINT_API Padding : public Module {
  public:
   /// Throws Error for an input with fewer axes than are padded, and as pad does.
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
   Tensor operator()(const Tensor& input) const;
   const std::vector<std::int64_t>& padding() const { return padding_; }
 

@@ -1,8 +1,8 @@
-// Parameter: the handle on a slot of a module's registry, in which a parameter or a buffer stands.
+// Parameter: the handle on a slot of a module's registry that holds a parameter or a buffer.
 //
-// It reads as the tensor in its slot, whatever was put there last and through whichever handle. Assigning a tensor to
-// it registers that tensor in the other's place: `conv.weight = t` is what conv(x) computes with and what
-// conv.parameters() lists. Copies are handles on the same slot.
+// It reads as the tensor in its slot, whichever handle put it there. Assigning a tensor to it registers that tensor in
+// place of the other: after `conv.weight = t`, conv(x) computes with t and conv.parameters() lists it. Copies are
+// handles on the same slot.
 #pragma once
 
 #include <adjoint/core/tensor.h>
@@ -15,7 +15,7 @@
 
 namespace adjoint {
 
-/// A base through which Tensor's operators are found for what converts to a Tensor.
+/// A base through which Tensor's operators are found for types that convert to a Tensor.
 struct ConvertsToTensor {};
 
 namespace nn {
@@ -25,31 +25,31 @@ struct TensorSlot;
 
 class ADJOINT_API Parameter : ConvertsToTensor {
  public:
-  /// On no slot: reads as an undefined Tensor. Handles on slots come from Module's register_parameter and
-  /// register_buffer.
+  /// Without a slot: reads as an undefined Tensor. Module's register_parameter and register_buffer return handles on
+  /// slots.
   Parameter() = default;
   Parameter(const Parameter& other);
   Parameter(Parameter&&) noexcept = default;
   ~Parameter() = default;
 
-  /// Puts `value` into the slot. Throws Error, with everything as it was, for what registering it would refuse; an
+  /// Puts `value` into the slot. Throws Error, with everything unchanged, for values that registration would refuse; an
   /// undefined Tensor empties a slot that was registered as optional. A parameter's value then requires a gradient.
   template <std::convertible_to<Tensor> T>
   requires(!std::same_as<T, Parameter>) Parameter& operator=(const T& value) {
     assign(value);
     return *this;
   }
-  /// As above, tying the two; its tensor requires a gradient or not as it did. Where whole modules are assigned, their
+  /// As above, tying the two; its tensor keeps requiring a gradient or not. When whole modules are assigned, their
   /// members become handles on the other module's slots instead.
   Parameter& operator=(const Parameter& other);
   Parameter& operator=(Parameter&& other);
 
-  /// What stands in the slot. A reparametrised one (Module::reparametrize) is made anew, and recorded, by each reading,
-  /// shape() and the like included; writing to it throws Error.
+  /// The tensor in the slot. Each read, also by shape() and similar members, computes and records a reparametrised one
+  /// (Module::reparametrize) again; writing to it throws Error.
   Tensor tensor() const;
   operator Tensor() const { return tensor(); }  // NOLINT(google-explicit-constructor)
 
-  /// Any of Tensor's members that change nothing, those too that have no line below: conv.weight->softmax(0).
+  /// Any of Tensor's members that change nothing, also those without a line below: conv.weight->softmax(0).
   class Reading {
    public:
     explicit Reading(Tensor tensor) : tensor_(std::move(tensor)) {}
@@ -64,6 +64,7 @@ class ADJOINT_API Parameter : ConvertsToTensor {
 
   bool defined() const { return tensor().defined(); }
   Shape shape() const { return tensor().shape(); }
+  Shape sizes() const { return tensor().shape(); }
   Strides strides() const { return tensor().strides(); }
   std::int64_t storage_offset() const { return tensor().storage_offset(); }
   DType dtype() const { return tensor().dtype(); }
@@ -89,6 +90,7 @@ class ADJOINT_API Parameter : ConvertsToTensor {
   T item() const {
     return tensor().template item<T>();
   }
+  Scalar item() const { return tensor().item(); }
   template <class T>
   std::vector<T> to_vector() const {
     return tensor().template to_vector<T>();
@@ -96,6 +98,9 @@ class ADJOINT_API Parameter : ConvertsToTensor {
 
   Tensor to(Device device) const { return tensor().to(device); }
   Tensor to(DType dtype) const { return tensor().to(dtype); }
+  Tensor to(Device device, DType dtype) const { return tensor().to(device, dtype); }
+  Tensor cpu() const { return tensor().cpu(); }
+  Tensor cuda(int index = 0) const { return tensor().cuda(index); }
   Tensor clone() const { return tensor().clone(); }
   Tensor contiguous() const { return tensor().contiguous(); }
   Tensor detach() const { return tensor().detach(); }
@@ -145,8 +150,8 @@ class ADJOINT_API Parameter : ConvertsToTensor {
   Tensor log() const { return tensor().log(); }
   Tensor sqrt() const { return tensor().sqrt(); }
   Tensor square() const { return tensor().square(); }
-  Tensor pow(double exponent) const { return tensor().pow(exponent); }
-  Tensor clamp(double low, double high) const { return tensor().clamp(low, high); }
+  Tensor pow(const Scalar& exponent) const { return tensor().pow(exponent); }
+  Tensor clamp(const Scalar& low, const Scalar& high) const { return tensor().clamp(low, high); }
 
   // ---- In place. Throw Error where others make the parameter.
 
@@ -163,7 +168,9 @@ class ADJOINT_API Parameter : ConvertsToTensor {
   Parameter& add_(const Tensor& other, double scale = 1.0) {
     return in_place([&](Tensor& t) { t.add_(other, scale); });
   }
-  Parameter& sub_(const Tensor& other, double scale = 1.0) { return add_(other, -scale); }
+  Parameter& sub_(const Tensor& other, double scale = 1.0) {
+    return in_place([&](Tensor& t) { t.sub_(other, scale); });
+  }
   Parameter& mul_(const Tensor& factor) {
     return in_place([&](Tensor& t) { t.mul_(factor); });
   }
@@ -190,10 +197,19 @@ class ADJOINT_API Parameter : ConvertsToTensor {
   Parameter& operator-=(double other) { return sub_(other); }
   Parameter& operator*=(double other) { return mul_(other); }
   Parameter& operator/=(double other) { return div_(other); }
-  Parameter& uniform_(double low, double high) {
+  Parameter& clamp_(const Scalar& low, const Scalar& high) {
+    return in_place([&](Tensor& t) { t.clamp_(low, high); });
+  }
+  Parameter& lerp_(const Tensor& end, double weight) {
+    return in_place([&](Tensor& t) { t.lerp_(end, weight); });
+  }
+  Parameter& addcmul_(const Tensor& a, const Tensor& b, double scale = 1.0) {
+    return in_place([&](Tensor& t) { t.addcmul_(a, b, scale); });
+  }
+  Parameter& uniform_(double low = 0.0, double high = 1.0) {
     return in_place([&](Tensor& t) { t.uniform_(low, high); });
   }
-  Parameter& normal_(double mean, double standard_deviation) {
+  Parameter& normal_(double mean = 0.0, double standard_deviation = 1.0) {
     return in_place([&](Tensor& t) { t.normal_(mean, standard_deviation); });
   }
 
@@ -202,7 +218,7 @@ class ADJOINT_API Parameter : ConvertsToTensor {
   explicit Parameter(std::shared_ptr<detail::TensorSlot> slot) : slot_(std::move(slot)) {}
 
   void assign(const Tensor& value);
-  /// What stands in the slot. Throws Error, naming `op`, where others make it.
+  /// The tensor in the slot. Throws Error, naming `op`, if it is computed from others.
   Tensor own(const char* op) const;
   template <class F>
   Parameter& in_place(const F& f) {

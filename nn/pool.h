@@ -17,9 +17,11 @@ using MaxPool2dOptions = MaxPool2dParams;
 using AvgPool1dOptions = AvgPool1dParams;
 using AvgPool2dOptions = AvgPool2dParams;
 struct MaxUnpool1dOptions {
+  ByName by_name = {};
   std::int64_t stride = 0, padding = 0;
 };
 struct MaxUnpool2dOptions {
+  ByName by_name = {};
   Size2 stride = 0, padding = 0;
 };
 
@@ -31,7 +33,7 @@ ADJOINT_API std::string describe_window(const char* type, const Size2& kernel_si
                                         const Size2& padding, const Size2& dilation);
 ADJOINT_API std::string describe_output(const char* type, const Size2& output_size);
 
-/// What modules with a window have in common.
+/// The base of modules with a window.
 template <class Extent, class Options>
 class Pooling : public Module {
  public:
@@ -51,7 +53,7 @@ class Pooling : public Module {
   Options options_;
 };
 
-/// And those with a number of windows.
+/// The base of modules with a number of windows.
 template <class Extent>
 class AdaptivePooling : public Module {
  public:
@@ -69,7 +71,7 @@ class AdaptivePooling : public Module {
 }  // namespace detail
 
 // nn::MaxPool2d(2), nn::MaxPool2d(3, 2, 1), nn::MaxPool2d(3, {.stride = 2, .padding = 1}): the kernel's size, then
-// options, or stride and padding. A pair as a stride needs its name, Size2(2, 1), for {2, 1} could be options too.
+// options, or stride and padding.
 // Constructors throw Error for kernels and dilations below 1, and negative strides and paddings.
 
 // A size in braces, {2, 1} or {2}, has a constructor of its own: it could also be a module to copy.
@@ -89,13 +91,14 @@ class AdaptivePooling : public Module {
   class ADJOINT_API Name : public detail::Pooling<Extent, Name##Options> {                          \
    public:                                                                                          \
     ADJOINT_POOL_CONSTRUCTORS(Name, Extent)                                                         \
+    Tensor forward(const Tensor& input) const { return (*this)(input); }                            \
     Tensor operator()(const Tensor& input) const {                                                  \
       check_not_moved_from(#Name);                                                                  \
       return hooked(input, [&](const Tensor& x) { return function(x, kernel_size(), options()); }); \
     }                                                                                               \
     ADJOINT_POOL_WITH_INDICES_##function                                                            \
   };
-// Both the result and where its elements stand (int64), as for MaxUnpool1d and MaxUnpool2d.
+// Both the result and the positions of its elements (int64), for MaxUnpool1d and MaxUnpool2d.
 #define ADJOINT_POOL_INDICES(function, ...)                                                     \
   std::pair<Tensor, Tensor> with_indices(const Tensor& input) const {                           \
     return detail::located(*this, [&] { return function##_with_indices(input, __VA_ARGS__); }); \
@@ -114,7 +117,7 @@ ADJOINT_POOL(AvgPool2d, Size2, avg_pool2d)
 #undef ADJOINT_POOL_WITH_INDICES_avg_pool2d
 #undef ADJOINT_POOL
 
-// nn::AdaptiveAvgPool2d(1), nn::AdaptiveAvgPool2d({7, 5}); 0 leaves an axis as it is. Constructors throw Error for a
+// nn::AdaptiveAvgPool2d(1), nn::AdaptiveAvgPool2d({7, 5}); 0 leaves an axis unchanged. Constructors throw Error for a
 // negative size.
 
 #define ADJOINT_POOL(Name, Extent, function)                                             \
@@ -122,6 +125,7 @@ ADJOINT_POOL(AvgPool2d, Size2, avg_pool2d)
    public:                                                                               \
     explicit Name(const Extent& output_size) : AdaptivePooling(#Name, output_size) {}    \
     ADJOINT_POOL_SIZE(Name, Extent)                                                      \
+    Tensor forward(const Tensor& input) const { return (*this)(input); }                 \
     Tensor operator()(const Tensor& input) const {                                       \
       check_not_moved_from(#Name);                                                       \
       return hooked(input, [&](const Tensor& x) { return function(x, output_size()); }); \
@@ -147,17 +151,25 @@ ADJOINT_POOL(AdaptiveMaxPool2d, Size2, adaptive_max_pool2d)
 class ADJOINT_API MaxUnpool1d : public detail::Pooling<std::int64_t, MaxUnpool1dOptions> {
  public:
   ADJOINT_POOL_CONSTRUCTORS(MaxUnpool1d, std::int64_t)
+  Tensor forward(const Tensor& input, const Tensor& indices, std::int64_t output_size = 0) const {
+    return (*this)(input, indices, output_size);
+  }
   Tensor operator()(const Tensor& input, const Tensor& indices, std::int64_t output_size = 0) const {
     check_not_moved_from("MaxUnpool1d");
-    return max_unpool1d(input, indices, kernel_size(), {options().stride, options().padding, output_size});
+    return max_unpool1d(input, indices, kernel_size(),
+                        {.stride = options().stride, .padding = options().padding, .output_size = output_size});
   }
 };
 class ADJOINT_API MaxUnpool2d : public detail::Pooling<Size2, MaxUnpool2dOptions> {
  public:
   ADJOINT_POOL_CONSTRUCTORS(MaxUnpool2d, Size2)
+  Tensor forward(const Tensor& input, const Tensor& indices, std::int64_t output_size = 0) const {
+    return (*this)(input, indices, output_size);
+  }
   Tensor operator()(const Tensor& input, const Tensor& indices, const Size2& output_size = 0) const {
     check_not_moved_from("MaxUnpool2d");
-    return max_unpool2d(input, indices, kernel_size(), {options().stride, options().padding, output_size});
+    return max_unpool2d(input, indices, kernel_size(),
+                        {.stride = options().stride, .padding = options().padding, .output_size = output_size});
   }
 };
 

@@ -70,17 +70,19 @@ void TensorSlot::check(const char* op, const Tensor& value) const {
   }
 }
 
+std::string TensorSlot::name_of(const TensorImpl& parameter) const {
+  const auto state = std::static_pointer_cast<const Module::State>(owner.lock());
+  return state == nullptr || tensor.impl() != &parameter ? std::string() : join(state->path(true), name);
+}
+
 void TensorSlot::put(const char* op, Tensor value, bool from_parameter) {
   check(op, value);
   if (trained && value.defined() && !from_parameter) value.requires_grad_();
-  std::swap(tensor, value);  // the old one goes once the new one is there
+  if (trained && value.defined()) adjoint::detail::mark_parameter(value, weak_from_this());
+  std::swap(tensor, value);  // the old one is released after the new one is in place
 }
 
 // ---- ChildLink.
-
-ChildLink::ChildLink(std::shared_ptr<ChildSlot> slot, void* child, Follow follow) {
-  enter(std::move(slot), child, follow);
-}
 
 void ChildLink::enter(std::shared_ptr<ChildSlot> slot, void* child, Follow follow) {
   leave();
@@ -104,6 +106,14 @@ void ChildLink::leave() {
   slot_.reset();
 }
 
+void ChildLink::on_no_slot(const Module& module) {
+  module.check_not_moved_from("Child");
+  fail(
+      "Child: a module that is called must be registered; got a {} on no slot, whose parameters no optimiser would see; "
+      "give it one: nn::Child<...> layer = register_module(\"layer\", ...)",
+      module.type());
+}
+
 bool ChildLink::follows_owner(const std::shared_ptr<ChildSlot>& slot) const {
   return slot_ == nullptr || departs(*slot_, slot.get());
 }
@@ -114,11 +124,10 @@ void ChildLink::assign(const Module* module, const void* value, std::any own) {
   if (module != nullptr) module->check_not_moved_from(kOp);
   ADJOINT_CHECK(slot_ != nullptr, "{}: the handle must be on a slot; got {} on none; register_module gives one", kOp,
                 module == nullptr ? "an empty one" : "one of a " + module->type());
-  if (const std::shared_ptr<const void> owner = slot_->owner.lock(); owner != nullptr && module != nullptr) {
-    for (const auto& [path, inside] : module->named_modules()) {
-      ADJOINT_CHECK(inside.state_ != owner, "{}: a module must not be put inside itself; got '{}' in {}", kOp,
-                    slot_->name, slot_->owner_type);
-    }
+  if (const auto owner = std::static_pointer_cast<const Module::State>(slot_->owner.lock());
+      owner != nullptr && module != nullptr) {
+    ADJOINT_CHECK(!owner->stands_in(*module->state_), "{}: a module must not be put inside itself; got '{}' in {}", kOp,
+                  slot_->name, slot_->owner_type);
   }
   const std::shared_ptr<ChildSlot> slot = slot_;
   const AllDepart guard;

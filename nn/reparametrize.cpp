@@ -6,6 +6,7 @@
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/matmul/matmul.h>
 #include <adjoint/ops/norm/normalize.h>
+#include <adjoint/ops/reduce/reduce.h>
 #include <adjoint/ops/view/view.h>
 
 #include <algorithm>
@@ -19,7 +20,7 @@ constexpr const char* kWeightNorm = "weight_norm";
 constexpr const char* kSpectralNorm = "spectral_norm";
 constexpr std::int64_t kFirstIterations = 15;
 
-// Throws Error where the module has no parameter of the name that is there and nothing makes.
+// Throws Error if the module has no such parameter, or if it is undefined or computed.
 Tensor parameter(const char* op, const Module& module, const std::string& name) {
   for (const auto& [path, tensor] : module.named_parameters()) {
     if (path == name) return tensor.detach();
@@ -27,18 +28,17 @@ Tensor parameter(const char* op, const Module& module, const std::string& name) 
   fail("{}: the module must have the parameter, made by nothing else; got '{}' for {}", op, name, module.type());
 }
 
-// Of each slice along `axis`, with extents of 1; of everything where there is no axis.
+// The norm of each slice along `axis`, with extents of 1; of everything if there is no axis.
 Tensor norm_except(const Tensor& v, std::optional<std::size_t> axis) {
-  const Tensor squares = square(v);
-  if (!axis) return sqrt(squares.sum());
+  if (!axis) return norm(v);
   Dims others;
   for (std::size_t i = 0; i < v.shape().size(); ++i) {
     if (i != *axis) others.push_back(static_cast<std::int64_t>(i));
   }
-  return sqrt(others.empty() ? squares : squares.sum(others, true));
+  return others.empty() ? abs(v) : norm(v, 2.0, others, true);
 }
 
-// g v / |v|, slice by slice: v by its root mean square, which is one pass forward and one for the gradients.
+// g v / |v|, slice by slice: v divided by its root mean square, in one pass forward and one for the gradients.
 Tensor weight_of(const Tensor& g, const Tensor& v, std::optional<std::size_t> axis) {
   const auto at = static_cast<std::int64_t>(axis.value_or(0));
   const std::int64_t slices = axis ? v.size(at) : 1, length = v.numel() / std::max<std::int64_t>(slices, 1);
@@ -58,7 +58,7 @@ Tensor as_matrix(const Tensor& weight, std::size_t axis) {
   return weight.permute(order).reshape({rows, weight.numel() / std::max<std::int64_t>(rows, 1)});
 }
 
-Tensor normalised(const Tensor& x, double eps) { return x / clamp_min(sqrt(square(x).sum()), eps); }
+Tensor normalised(const Tensor& x, double eps) { return x / clamp_min(norm(x), eps); }
 
 struct Vectors {
   Tensor u, v;
@@ -119,7 +119,7 @@ void spectral_norm(Module& module, const SpectralNormOptions& options, std::int6
     const Tensor matrix = widened(as_matrix(parts[0], axis));
     Vectors now;
     {
-      // Copies: another call may change the buffers before this one's gradient is computed.
+      // Copies, because another call may change the buffers before this one's gradient is computed.
       const PauseTape pause;
       now = {widened(parts[1]).clone(), widened(parts[2]).clone()};
       if (training) {

@@ -37,10 +37,10 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 
 constexpr std::uint64_t kAlignment = 8;
 
-// Made beforehand, for where there is no memory for a message either.
+// Made beforehand, in case there is no memory for a message either.
 const OutOfMemoryError kOutOfMemory("safetensors: the file needs more memory than there is");
 
-// f(), with std::bad_alloc as OutOfMemoryError.
+// f(), turning std::bad_alloc into OutOfMemoryError.
 template <class F>
 auto within_memory(const char* op, const std::filesystem::path& path, const F& f) {
   try {
@@ -104,7 +104,7 @@ class Reader {
   explicit Reader(const std::filesystem::path& path)
       : where_(fmt::format("load_safetensors: '{}': ", path.string())), file_("load_safetensors", path) {}
 
-  // Tensors that are not `wanted`, where it is not empty, are passed over.
+  // Skips tensors that are not in `wanted`, if that is not empty.
   Safetensors read(const SafetensorsOptions& options, const Wanted& wanted) {
     Header header = read_header();
     Safetensors result;
@@ -127,6 +127,11 @@ class Reader {
     check(size >= 8, "the file must begin with the 8 bytes of the header's length; got {} bytes in all", size);
     std::uint64_t length = 0;
     read_bytes(&length, sizeof(length));
+    // A zip archive begins with PK 3 4, and a pickle with its protocol.
+    const bool zip = (length & 0xffffffffU) == 0x04034b50U,
+               pickle = (length & 0xffU) == 0x80U && (length >> 8 & 0xffU) <= 5;
+    check(!zip && !(pickle && length > kMaxHeaderBytes),
+          "the file must be a safetensors file; got a PyTorch archive; save it as safetensors, see docs/weights.md");
     check(length <= kMaxHeaderBytes, "the header must be at most {} bytes; got {}; is it a safetensors file?",
           kMaxHeaderBytes, length);
     check(length <= size - 8, "the file must hold its whole header; got {} bytes of {}; was it cut short?", size - 8,
@@ -181,7 +186,7 @@ class Reader {
   InputFile file_;
 };
 
-// The files of an index become one.
+// Reads the files of an index as one.
 Safetensors read_all(const std::filesystem::path& path, const SafetensorsOptions& options, const Wanted& wanted) {
   if (path.extension() != ".json") return Reader(path).read(options, wanted);
   Safetensors all;
@@ -285,12 +290,12 @@ Metadata load_safetensors(const std::filesystem::path& path, Module& module, con
       if (wanted(name)) {
         unreadable.push_back(fmt::format("{} ({})", name, dtype));
       } else {
-        file.tensors.emplace_back(std::move(name), Tensor::empty({0}));  // unexpected, whatever it holds
+        file.tensors.emplace_back(std::move(name), Tensor::empty({0}));  // unexpected, whatever its contents
       }
     }
     ADJOINT_CHECK(
         unreadable.empty(),
-        "load_safetensors: '{}' does not fit the module: its tensors must be of dtypes that tensors have; got "
+        "load_safetensors: '{}' does not go into the module: its tensors must be of dtypes that tensors have; got "
         "{}; .convert_dtype converts integers and F8",
         path.string(), fmt::join(unreadable, ", "));
     try {
@@ -299,7 +304,10 @@ Metadata load_safetensors(const std::filesystem::path& path, Module& module, con
     } catch (const OutOfMemoryError&) {
       throw;
     } catch (const Error& error) {
-      fail("load_safetensors: '{}' does not fit the module: {}", path.string(), error.what());
+      std::string why = error.what();
+      constexpr std::string_view kPrefix = "load_state_dict: ";
+      if (why.starts_with(kPrefix)) why.erase(0, kPrefix.size());
+      fail("load_safetensors: '{}' does not go into the module: {}", path.string(), why);
     }
     return std::move(file.metadata);
   });

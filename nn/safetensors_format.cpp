@@ -1,5 +1,5 @@
-// Dtypes and headers of safetensors files. JSON is parsed event by event, and written text by text: nlohmann's values
-// of many parts allocate as they are destroyed, which ends a process that is out of memory.
+// Dtypes and headers of safetensors files. JSON is parsed event by event, and written piece by piece: nlohmann's
+// compound values allocate as they are destroyed, which ends a process that is out of memory.
 #include <adjoint/nn/safetensors_format.h>
 
 #include <adjoint/core/check.h>
@@ -19,8 +19,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// In the reference implementation's order of the data, as far as Adjoint writes them: larger alignment first, so that
-// every tensor is aligned.
+// In the reference implementation's order of the data, for the dtypes that Adjoint writes: larger alignment first, so
+// that every tensor is aligned.
 constexpr Format kFormats[] = {{"I64", 64, kInt64},
                                {"F64", 64, kFloat64},
                                {"F32", 32, kFloat32},
@@ -42,7 +42,7 @@ constexpr Format kFormats[] = {{"I64", 64, kInt64},
                                {"F6_E2M3", 6},
                                {"F4", 4}};
 
-// 1 sign, 4 exponent (bias 7), 3 fraction; no infinities, and one NaN a sign, so that 448 is the largest.
+// 1 sign, 4 exponent (bias 7), 3 fraction; no infinities, and one NaN per sign, so that 448 is the largest.
 float e4m3(std::uint8_t code) {
   const int exponent = code >> 3 & 15, fraction = code & 7;
   float value = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -9)
@@ -69,7 +69,7 @@ void convert(const void* source, std::int64_t count, void* result, const F& f) {
   }
 }
 
-// A header's characters, read as they are asked for.
+// A header's characters, read on demand.
 class Characters {
  public:
   Characters(const std::string& where, InputFile& file, std::uint64_t length)
@@ -90,6 +90,9 @@ class Characters {
     const std::size_t wanted = static_cast<std::size_t>(std::min<std::uint64_t>(left_, buffer_.size()));
     have_ = file_.read(buffer_.data(), wanted);
     ADJOINT_CHECK(have_ == wanted, "{}the file must be readable to its end", where_);
+    // nlohmann's parser treats a zero as the text's end, whatever follows.
+    ADJOINT_CHECK(std::memchr(buffer_.data(), 0, have_) == nullptr, "{}the header must be JSON; got a zero byte",
+                  where_);
     next_ = 0;
     left_ -= wanted;
   }
@@ -101,7 +104,7 @@ class Characters {
   std::size_t next_ = 0, have_ = 0;
 };
 
-// As nlohmann's parser wants them. The end is without characters.
+// The iterator that nlohmann's parser needs. The end has no characters.
 struct Iterator {
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
@@ -121,7 +124,7 @@ struct Iterator {
   friend bool operator!=(const Iterator& a, const Iterator& b) { return !(a == b); }
 };
 
-// Receives the events of a header. Every event has one place; what comes elsewhere is named by where it came.
+// Receives the events of a header. Every event has one valid place; misplaced ones are reported with their place.
 class Parser : public nlohmann::json_sax<Json> {
  public:
   Parser(const std::string& where, std::uint64_t data_bytes) : where_(where), data_bytes_(data_bytes) {}
@@ -194,11 +197,11 @@ class Parser : public nlohmann::json_sax<Json> {
   bool number_float(double, const std::string&) override { return misplaced(); }
   bool binary(Json::binary_t&) override { return misplaced(); }
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
-    constexpr std::size_t kShown = 300;  // the message quotes what was read last, however long
+    constexpr std::size_t kShown = 300;  // the message quotes the last token, however long
     reject("the header must be JSON; got {}", std::string_view(error.what()).substr(0, kShown));
   }
 
-  // What can be told of the header as a whole.
+  // Checks of the header as a whole.
   void check_whole() {
     std::vector<Entry>& entries = header_.entries;
     const auto by_name = [](const Entry* a, const Entry* b) { return a->name < b->name; };
@@ -280,7 +283,7 @@ class Parser : public nlohmann::json_sax<Json> {
 
   void check_entry() {
     if (!std::all_of(fields_.begin(), fields_.end(), [](bool seen) { return seen; })) wrong_fields();
-    // An extent of 0 leaves no bytes, whatever the others are; they must make a tensor's strides all the same.
+    // An extent of 0 leaves no bytes, whatever the others are, but they must still give valid strides.
     std::uint64_t bits = entry().format->bits, strides = 1;
     bool fits = true;
     for (const std::int64_t extent : entry().shape) {

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -17,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Receives the events of an index. Whatever stands beside the weight_map is passed over.
+// Receives the events of an index. Everything beside the weight_map is skipped.
 class IndexParser : public nlohmann::json_sax<Json> {
  public:
   explicit IndexParser(const std::string& where) : where_(where) {}
@@ -54,7 +55,7 @@ class IndexParser : public nlohmann::json_sax<Json> {
   bool number_float(double, const std::string&) override { return value(); }
   bool binary(Json::binary_t&) override { return value(); }
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
-    constexpr std::size_t kShown = 300;  // the message quotes what was read last, however long
+    constexpr std::size_t kShown = 300;  // the message quotes the last token, however long
     fail("{}an index must be JSON; got {}", where_, std::string_view(error.what()).substr(0, kShown));
   }
 
@@ -97,6 +98,8 @@ class IndexParser : public nlohmann::json_sax<Json> {
 Index read_index(const std::filesystem::path& path) {
   const std::string where = fmt::format("load_safetensors: '{}': ", path.string());
   const std::vector<std::uint8_t> text = read_file("load_safetensors", path, kMaxHeaderBytes);
+  const bool has_zero = std::find(text.begin(), text.end(), 0) != text.end();  // nlohmann treats it as the end
+  ADJOINT_CHECK(!has_zero, "{}an index must be JSON; got a zero byte", where);
   IndexParser parser(where);
   Json::sax_parse(text.begin(), text.end(), &parser);
   return parser.take();

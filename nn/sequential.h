@@ -25,7 +25,7 @@
 
 namespace adjoint::nn {
 
-/// A module, or a function without parameters, as something that maps one tensor to one tensor.
+/// A module, or a function without parameters, as a map from one tensor to one tensor.
 class ADJOINT_API Layer : public Module {
  public:
   template <class M>
@@ -36,7 +36,7 @@ class ADJOINT_API Layer : public Module {
         own_([](const Layer& layer) { return std::any(*layer.get_if<detail::RegisteredType<M>>()); }) {
     check_not_moved_from("Layer");
   }
-  /// A module that cannot be a layer: says why, once.
+  /// A module that cannot be a layer: reports the reason, once.
   template <class M>
   requires(std::derived_from<M, Module> && !std::same_as<detail::RegisteredType<M>, Layer> &&
            !std::is_invocable_r_v<Tensor, const M&, const Tensor&>) Layer(M) {
@@ -50,12 +50,13 @@ class ADJOINT_API Layer : public Module {
     if (forward_ == nullptr) empty_function();
   }
 
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
   Tensor operator()(const Tensor& input) const {
     check_not_moved_from("Layer");
     return hooked(input, forward_);
   }
 
-  /// The module under its own type. Throws Error where it is of another.
+  /// The module under its own type. Throws Error if it has another type.
   template <class M>
   M as() const {
     check_not_moved_from("Layer::as");
@@ -63,15 +64,17 @@ class ADJOINT_API Layer : public Module {
     if (module == nullptr) wrong_type();
     return *module;
   }
-  /// As as(), but null where it is of another type, even of one derived from M. Valid for as long as the layer.
+  /// Like as(), but null if it has another type, even one derived from M. Valid as long as the layer.
   template <class M>
   const M* get_if() const {
     const Call<M>* call = forward_.template target<Call<M>>();
     return call == nullptr ? nullptr : &call->module;
   }
 
+  /// The module under its own type, for Module::visit.
+  std::any own_type() const { return own_(*this); }
+
  private:
-  friend class Sequential;
   template <class M>
   struct Call {
     M module;
@@ -94,26 +97,44 @@ class ADJOINT_API Sequential : public Module {
       : Sequential() {
     (append_next("Sequential", std::move(layers)), ...);
   }
-  /// Children have names of their own: nn::Sequential net{{"conv", nn::Conv2d(...)}, {"act", nn::ReLU()}}.
+  /// Children with their own names: nn::Sequential net{{"conv", nn::Conv2d(...)}, {"act", nn::ReLU()}}.
   explicit Sequential(std::initializer_list<std::pair<std::string, Layer>> layers);
 
   /// Named by its index.
   void append(Layer layer);
   void append(const std::string& name, Layer layer);
+  void push_back(Layer layer) { append(std::move(layer)); }
+  void push_back(const std::string& name, Layer layer) { append(name, std::move(layer)); }
 
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
   Tensor operator()(const Tensor& input) const;
 
   std::size_t size() const { return layers("Sequential::size").size(); }
-  /// Throws Error outside [0, size()).
-  const Layer& operator[](std::size_t i) const;
+  /// Throws Error outside [0, size()). Assigning to an element registers the new layer in its place: net[0] =
+  /// Conv2d(...).
+  const Child<Layer>& operator[](std::size_t i) const;
+  Child<Layer>& operator[](std::size_t i);
   auto begin() const { return layers("Sequential::begin").cbegin(); }
   auto end() const { return layers("Sequential::end").cend(); }
+  auto begin() { return assignable("Sequential::begin").begin(); }
+  auto end() { return assignable("Sequential::end").end(); }
 
  private:
   using Step = std::function<Tensor(const Tensor&)>;
+  /// The computation of a call, and the layers from which it was made.
+  struct Steps {
+    std::vector<Step> steps;
+    std::vector<Module> made_of;
+  };
+  struct NextStep {
+    Step step;
+    bool fuses;  // it replaces the last one
+    Module made_of;
+  };
   struct Chain {
-    std::vector<Layer> layers;
-    std::shared_ptr<const std::vector<Step>> steps = std::make_shared<const std::vector<Step>>();
+    std::vector<Child<Layer>> layers;
+    std::shared_ptr<Steps> steps = std::make_shared<Steps>();
+    bool assignable = false;  // an assignable element was handed out
 
     Chain() = default;
     Chain(const Chain& other);
@@ -122,8 +143,16 @@ class ADJOINT_API Sequential : public Module {
 
   void append(const char* op, const std::string& name, Layer layer);
   void append_next(const char* op, Layer layer);  // named by its index
-  const std::vector<Layer>& layers(const char* op) const {
+  static NextStep next_step(const Layer* last, const Layer& layer);
+  static void add_step(Steps& steps, NextStep next);
+  std::shared_ptr<const Steps> current_steps() const;
+  const std::vector<Child<Layer>>& layers(const char* op) const {
     check_not_moved_from(op);
+    return chain_->layers;
+  }
+  std::vector<Child<Layer>>& assignable(const char* op) {
+    check_not_moved_from(op);
+    chain_->assignable = true;
     return chain_->layers;
   }
 

@@ -1,5 +1,6 @@
 // Tensor's members that are functions of ops/.
 #include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/functions.h>
 #include <adjoint/ops/index/index.h>
 #include <adjoint/ops/matmul/matmul.h>
 #include <adjoint/ops/reduce/reduce.h>
@@ -21,9 +22,12 @@ ADJOINT_MEMBER(cos)
 ADJOINT_MEMBER(cosh)
 ADJOINT_MEMBER(erf)
 ADJOINT_MEMBER(exp)
+ADJOINT_MEMBER(exp2)
 ADJOINT_MEMBER(expm1)
 ADJOINT_MEMBER(floor)
+ADJOINT_MEMBER(frac)
 ADJOINT_MEMBER(log)
+ADJOINT_MEMBER(log10)
 ADJOINT_MEMBER(log1p)
 ADJOINT_MEMBER(log2)
 ADJOINT_MEMBER(neg)
@@ -56,6 +60,27 @@ ADJOINT_MEMBER(isnan)
 ADJOINT_MEMBER(logical_not)
 #undef ADJOINT_MEMBER
 
+#define ADJOINT_OPERATOR(NAME, SIGN)                                          \
+  Tensor Tensor::NAME(const Tensor& other) const { return *this SIGN other; } \
+  Tensor Tensor::NAME(const Scalar& other) const { return *this SIGN other; }
+ADJOINT_OPERATOR(mul, *)
+ADJOINT_OPERATOR(div, /)
+ADJOINT_OPERATOR(eq, ==)
+ADJOINT_OPERATOR(ne, !=)
+ADJOINT_OPERATOR(lt, <)
+ADJOINT_OPERATOR(le, <=)
+ADJOINT_OPERATOR(gt, >)
+ADJOINT_OPERATOR(ge, >=)
+#undef ADJOINT_OPERATOR
+Tensor Tensor::add(const Scalar& other) const { return *this + other; }
+Tensor Tensor::sub(const Scalar& other) const { return *this - other; }
+Tensor Tensor::add(const Tensor& other, const Scalar& scale) const {
+  return *this + (static_cast<double>(scale) == 1.0 ? other : other * scale);
+}
+Tensor Tensor::sub(const Tensor& other, const Scalar& scale) const {
+  return *this - (static_cast<double>(scale) == 1.0 ? other : other * scale);
+}
+
 #define ADJOINT_BINARY(NAME, OTHER) \
   Tensor Tensor::NAME(OTHER other) const { return adjoint::NAME(*this, other); }
 ADJOINT_BINARY(logical_and, const Tensor&)
@@ -66,19 +91,34 @@ ADJOINT_BINARY(minimum, const Tensor&)
 ADJOINT_BINARY(atan2, const Tensor&)
 ADJOINT_BINARY(prelu, const Tensor&)
 ADJOINT_BINARY(pow, const Tensor&)
-ADJOINT_BINARY(pow, double)
+ADJOINT_BINARY(pow, const Scalar&)
 ADJOINT_BINARY(fmod, const Tensor&)
-ADJOINT_BINARY(fmod, double)
+ADJOINT_BINARY(fmod, const Scalar&)
 ADJOINT_BINARY(remainder, const Tensor&)
-ADJOINT_BINARY(remainder, double)
-ADJOINT_BINARY(clamp_min, double)
-ADJOINT_BINARY(clamp_max, double)
+ADJOINT_BINARY(remainder, const Scalar&)
+ADJOINT_BINARY(clamp_min, const Scalar&)
+ADJOINT_BINARY(clamp_max, const Scalar&)
 ADJOINT_BINARY(elu, double)
 ADJOINT_BINARY(leaky_relu, double)
 ADJOINT_BINARY(glu, std::int64_t)
+ADJOINT_BINARY(take, const Tensor&)
+ADJOINT_BINARY(tile, const Dims&)
+ADJOINT_BINARY(count_nonzero, const Dims&)
+ADJOINT_BINARY(mm, const Tensor&)
+ADJOINT_BINARY(mv, const Tensor&)
+ADJOINT_BINARY(dot, const Tensor&)
 #undef ADJOINT_BINARY
 
-Tensor Tensor::clamp(double low, double high) const { return adjoint::clamp(*this, low, high); }
+Tensor Tensor::clamp(const Scalar& low, const Scalar& high) const { return adjoint::clamp(*this, low, high); }
+Tensor Tensor::addcmul(const Tensor& a, const Tensor& b, double scale) const {
+  return adjoint::addcmul(*this, a, b, scale);
+}
+Tensor Tensor::addcdiv(const Tensor& a, const Tensor& b, double scale) const {
+  return adjoint::addcdiv(*this, a, b, scale);
+}
+Tensor Tensor::addmm(const Tensor& a, const Tensor& b, double beta, double alpha) const {
+  return adjoint::addmm(*this, a, b, beta, alpha);
+}
 Tensor Tensor::hardtanh(double min_val, double max_val) const { return adjoint::hardtanh(*this, min_val, max_val); }
 Tensor Tensor::softplus(double beta, double threshold) const { return adjoint::softplus(*this, beta, threshold); }
 Tensor Tensor::lerp(const Tensor& end, const Tensor& weight) const { return adjoint::lerp(*this, end, weight); }
@@ -89,7 +129,9 @@ Tensor Tensor::nan_to_num(double nan, std::optional<double> posinf, std::optiona
 Tensor Tensor::where(const Tensor& condition, const Tensor& other) const {
   return adjoint::where(condition, *this, other);
 }
-Tensor Tensor::where(const Tensor& condition, double other) const { return adjoint::where(condition, *this, other); }
+Tensor Tensor::where(const Tensor& condition, const Scalar& other) const {
+  return adjoint::where(condition, *this, other);
+}
 Tensor Tensor::masked_fill(const Tensor& mask, double value) const { return adjoint::masked_fill(*this, mask, value); }
 
 #define ADJOINT_REDUCTION(NAME) \

@@ -1,6 +1,6 @@
 #include <adjoint/optim/adam.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/optim/adam_options.h>
 #include <adjoint/optim/kernels.h>
 
 namespace adjoint::optim {
@@ -15,18 +15,6 @@ std::vector<std::string> names_of_state(const Options& options) {
   std::vector<std::string> names{"exp_avg", "exp_avg_sq"};
   if (options.amsgrad) names.push_back("max_exp_avg_sq");
   return names;
-}
-
-template <class Options>
-void check_options(const Options& options) {
-  constexpr const char* name = Options::kName;
-  for (const double beta : options.betas) {
-    ADJOINT_CHECK(beta >= 0.0 && beta < 1.0, "{}: betas must be in [0, 1); got {}, {}", name, options.betas[0],
-                  options.betas[1]);
-  }
-  ADJOINT_CHECK(options.eps >= 0.0, "{}: eps must not be negative; got {}", name, options.eps);
-  ADJOINT_CHECK(options.weight_decay >= 0.0, "{}: weight_decay must not be negative; got {}", name,
-                options.weight_decay);
 }
 
 template <class Options>
@@ -50,9 +38,9 @@ void run(const Batch& batch, const AdamAttr& attr, bool amsgrad) {
 
 }  // namespace
 
-void AdamOptions::check() const { check_options(*this); }
+void AdamOptions::check() const { check_adam_options(*this); }
 std::vector<std::string> AdamOptions::state_names() const { return names_of_state(*this); }
-void AdamWOptions::check() const { check_options(*this); }
+void AdamWOptions::check() const { check_adam_options(*this); }
 std::vector<std::string> AdamWOptions::state_names() const { return names_of_state(*this); }
 
 void Adam::update_batch(const Batch& batch) {

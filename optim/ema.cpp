@@ -6,6 +6,7 @@
 #include <adjoint/core/step_capture.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
+#include <adjoint/optim/batch.h>
 #include <adjoint/optim/kernels.h>
 #include <adjoint/optim/saved_state.h>
 
@@ -46,7 +47,7 @@ class Plan {
                            .state = {},
                            .numel = weight.numel()});
   }
-  /// In a captured step: the batches read their decay from the device. A copy without tensors writes it in replays.
+  /// In a captured step the batches read their decay from the device. A copy without tensors writes it in replays.
   Plan capture(adjoint::detail::StepCapture& capture) {
     Plan replayed;
     for (auto& [key, batch] : batches_) {
@@ -62,8 +63,6 @@ class Plan {
  private:
   std::map<std::tuple<DType, DeviceType, int>, Batch> batches_;
 };
-
-void* address(const Tensor& tensor) { return const_cast<void*>(tensor.raw_data()); }
 
 }  // namespace
 
@@ -99,12 +98,12 @@ void EMA::update() {
                 "calls run uncaptured (warmup)");
   const PauseTape pause;
   const MemoryScope scope(MemoryCategory::kOptimizer);
-  // Whatever can fail is done before anything changes.
+  // Does everything that can fail before anything changes.
   std::vector<Tensor> averages;
   Plan plan;
   for (const Entry& entry : entries_) {
     averages.push_back(entry.average.to(state_dtype(entry.weight.dtype())).to(entry.weight.device()));
-    plan.add(entry.weight, nullptr, entry.weight.raw_data(), address(averages.back()));
+    plan.add(entry.weight, nullptr, entry.weight.raw_data(), writable_address(averages.back()));
   }
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     entries_[i].average = std::move(averages[i]);
@@ -113,7 +112,7 @@ void EMA::update() {
   std::function<void()> replay;
   if (capture != nullptr) {
     capture->valid_while([this, loads = loads_] {
-      check_not_applied("EMA::update");  // here, before any part of the replay counts
+      check_not_applied("EMA::update");  // before any part of the replay counts
       return loads == loads_;
     });
     replay = [this, replayed = plan.capture(*capture)] {
@@ -126,21 +125,21 @@ void EMA::update() {
   if (capture != nullptr) capture->on_replay(std::move(replay), [this] { --n_averaged_; });
 }
 
-// Of the next update: the first copies.
+// The decay of the next update: 0 in the first, which copies.
 double EMA::decay() const {
   const auto n = static_cast<double>(n_averaged_);
   if (n_averaged_ == 0) return 0.0;
   return options_.warmup ? std::min(options_.decay, (1.0 + n) / (10.0 + n)) : options_.decay;
 }
 
-// What a guard puts back.
+// The values that a guard restores.
 struct EMA::Applied {
-  std::vector<Tensor> stored;    // (entries_)
-  std::vector<void*> addresses;  // of the weights, as the plan has them
+  std::vector<Tensor> stored;    // one per entry of entries_
+  std::vector<void*> addresses;  // of the weights, in the plan's order
   Plan back;
 };
 
-EMA::Guard EMA::apply() {
+EMA::Guard EMA::apply() & {
   check_not_applied("EMA::apply");
   ADJOINT_CHECK(n_averaged_ > 0, "EMA::apply: there must be an update before; got 0");
   const PauseTape pause;
@@ -153,9 +152,9 @@ EMA::Guard EMA::apply() {
     check_writable("EMA::apply", weight);
     averages.push_back(entry.average.to(weight.dtype()).to(weight.device()));
     applied->stored.push_back(weight.detach().clone());
-    applied->addresses.push_back(address(weight));
-    plan.add(weight, address(weight), averages.back().raw_data(), nullptr);
-    applied->back.add(weight, address(weight), applied->stored.back().raw_data(), nullptr);
+    applied->addresses.push_back(writable_address(weight));
+    plan.add(weight, writable_address(weight), averages.back().raw_data(), nullptr);
+    applied->back.add(weight, writable_address(weight), applied->stored.back().raw_data(), nullptr);
   }
   for (Entry& entry : entries_) entry.weight.raw_mutable_data();  // counts the write
   plan.run(0.0);

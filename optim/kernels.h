@@ -1,5 +1,5 @@
-// The update of a batch under a rule, by device: one pass over memory. Nothing is allocated, so that what a step has
-// begun it ends. Internal to optim.
+// The update of a batch under a rule, by device: one pass over memory. Nothing is allocated, so a step that has begun
+// also ends. Internal to optim.
 #pragma once
 
 #include <adjoint/optim/batch.h>
@@ -15,13 +15,13 @@ void update(const Batch& batch, const typename Rule<float>::Attr& attr);
 }  // namespace cpu
 
 namespace cuda {
-/// On the device's current stream; one launch for up to 64 parameters. In a captured step the rule is read from the
-/// device's memory.
+/// Runs on the device's current stream; one launch for up to 64 parameters. In a captured step the rule is read from
+/// the device's memory.
 template <template <class> class Rule>
 void update(const Batch& batch, const typename Rule<float>::Attr& attr);
 }  // namespace cuda
 
-/// On the batch's device.
+/// Runs on the batch's device.
 template <template <class> class Rule>
 void update(const Batch& batch, const typename Rule<float>::Attr& attr) {
   static_assert(sizeof attr <= kRuleBytes);
@@ -54,4 +54,8 @@ void update(const Batch& batch, const typename Rule<float>::Attr& attr) {
   template void update<CenteredRMSprop>(const Batch&, const RMSpropAttr&);         \
   template void update<CenteredMomentumRMSprop>(const Batch&, const RMSpropAttr&); \
   template void update<LionRule>(const Batch&, const LionAttr&);                   \
+  template void update<AdamaxRule>(const Batch&, const AdamVariantAttr&);          \
+  template void update<NAdamRule>(const Batch&, const NAdamAttr&);                 \
+  template void update<RAdamRule>(const Batch&, const AdamVariantAttr&);           \
+  template void update<AdagradRule>(const Batch&, const AdagradAttr&);             \
   template void update<Average>(const Batch&, const AverageAttr&);

@@ -4,8 +4,11 @@
 #include <adjoint/core/memory.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/untrained.h>
 #include <adjoint/optim/batch.h>
 #include <adjoint/optim/saved_state.h>
+
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <unordered_set>
@@ -45,13 +48,14 @@ void Optimizer::add_group(detail::Group group) {
   }
   std::vector<Slot> slots = slots_;
   slots.resize(all.size(), Slot{.group = groups_.size()});
+  for (const Tensor& parameter : group.params) adjoint::detail::mark_trained(parameter, self_);
   group.params.clear();
   groups_.push_back(std::move(group));
   parameters_ = std::move(all);
   slots_ = std::move(slots);
 }
 
-// An optimiser has a group, and leaves none where it was moved from; nor its name.
+// An optimiser that was moved from has no group and no name.
 void Optimizer::check_not_moved_from(const char* op) const {
   ADJOINT_CHECK(!groups_.empty(),
                 "{}: the optimiser must not have been moved from; got an empty one; assign an optimiser to it first",
@@ -68,6 +72,25 @@ void Optimizer::check_group(std::size_t group) const {
   ADJOINT_CHECK(group < groups_.size(), "{}: the group must be one of {}, counted from 0; got {}", name_,
                 groups_.size(), group);
 }
+
+std::vector<GroupHandle> Optimizer::param_groups() {
+  check_not_moved_from("param_groups");
+  std::vector<GroupHandle> all;
+  for (std::size_t group = 0; group < num_groups(); ++group) all.push_back(GroupHandle(*this, group));
+  return all;
+}
+
+std::vector<Tensor> GroupHandle::params() const {
+  std::vector<Tensor> own;
+  for (std::size_t i = 0; i < optimizer_->parameters_.size(); ++i) {
+    if (optimizer_->slots_[i].group == group_) own.push_back(optimizer_->parameters_[i]);
+  }
+  return own;
+}
+double GroupHandle::lr() const { return optimizer_->lr(group_); }
+void GroupHandle::set_lr(double lr) { optimizer_->set_lr(lr, group_); }
+bool GroupHandle::frozen() const { return optimizer_->frozen(group_); }
+void GroupHandle::set_frozen(bool frozen) { optimizer_->set_frozen(frozen, group_); }
 
 double Optimizer::lr(std::size_t group) const {
   check_group(group);
@@ -111,11 +134,11 @@ void Optimizer::set_momentum(double momentum, std::size_t group) {
   ADJOINT_CHECK(momentum > 0.0 && momentum < 1.0, "{}: momentum must be above 0 and below 1; got {}", name_, momentum);
 }
 
-// Whether the parameter's gradient may stand in its group's buffer.
+// Returns true if the parameter's gradient may stand in its group's buffer.
 bool Optimizer::has_flat_gradient(std::size_t i) const {
   if (i >= flat_views_.size() || !flat_views_[i].defined()) return false;
   const Tensor& view = flat_views_[i];
-  // A module that is moved or converted takes its gradients along, and with them the view out of the buffer.
+  // A module that is moved or converted takes its gradients along, which moves the view out of the buffer.
   return view.impl()->storage == flat_[slots_[i].group].impl()->storage && view.dtype() == parameters_[i].dtype() &&
          view.device() == parameters_[i].device();
 }
@@ -205,6 +228,12 @@ std::string Optimizer::lr_name(std::size_t group) const {
   return groups_.size() == 1 ? "lr" : fmt::format("group.{}.lr", group);
 }
 
+std::vector<std::int64_t> Optimizer::group_sizes() const {
+  std::vector<std::int64_t> sizes(groups_.size());
+  for (const Slot& slot : slots_) ++sizes[slot.group];
+  return sizes;
+}
+
 NamedTensors Optimizer::state_dict() const {
   check_not_moved_from("state_dict");
   NamedTensors state;
@@ -221,10 +250,12 @@ NamedTensors Optimizer::state_dict() const {
     for (std::size_t s = 0; s < slot.state.size(); ++s) state.emplace_back(prefix + names[s], slot.state[s]);
     if (slot.master.defined()) state.emplace_back(prefix + "master", slot.master);
   }
+  state.emplace_back("params", Tensor::from_vector(group_sizes(), {static_cast<std::int64_t>(groups_.size())},
+                                                   {.dtype = kInt64}));
   return state;
 }
 
-// Slot i, whose step the state has.
+// Loads slot i, whose step the state has.
 Optimizer::Slot Optimizer::load_slot(std::size_t i, SavedState& saved) const {
   const MemoryScope scope(MemoryCategory::kOptimizer);
   const Tensor& parameter = parameters_[i];
@@ -240,12 +271,26 @@ Optimizer::Slot Optimizer::load_slot(std::size_t i, SavedState& saved) const {
   return slot;
 }
 
-void Optimizer::load_state_dict(const NamedTensors& state) {
+void Optimizer::load_state_dict(const NamedTensors& state, const LoadStateOptions& options) {
   check_not_moved_from("load_state_dict");
   const PauseTape pause;
   SavedState saved(name_, state);
   std::vector<double> lrs;
+  if (saved.contains("params")) {
+    const Tensor params = saved.take("params");
+    ADJOINT_CHECK(params.dtype() == kInt64, "load_state_dict ({}): 'params' must be int64; got {}", name_,
+                  params.dtype());
+    const std::vector<std::int64_t> sizes = params.to_vector<std::int64_t>(), own = group_sizes();
+    ADJOINT_CHECK(sizes == own || !options.strict,
+                  "load_state_dict ({}): the state must be of as many parameters; got [{}] where the groups have [{}]; "
+                  "say .strict = false to begin anew with those that it does not have",
+                  name_, fmt::join(sizes, ", "), fmt::join(own, ", "));
+  }
   for (std::size_t g = 0; g < groups_.size(); ++g) {
+    if (!options.strict && !saved.contains(lr_name(g))) {
+      lrs.push_back(groups_[g].lr);
+      continue;
+    }
     const Tensor lr = saved.take(lr_name(g));
     ADJOINT_CHECK(lr.numel() == 1, "load_state_dict ({}): '{}' must be one number; got {} {}", name_, lr_name(g),
                   lr.dtype(), lr.shape());
@@ -256,7 +301,7 @@ void Optimizer::load_state_dict(const NamedTensors& state) {
     const bool updated = saved.contains(std::to_string(i) + ".step");
     slots.push_back(updated ? load_slot(i, saved) : Slot{.group = slots_[i].group});
   }
-  saved.check_taken(fmt::format("{} parameters", parameters_.size()));
+  if (options.strict) saved.check_taken(fmt::format("{} parameters", parameters_.size()));
   set_lrs(lrs);
   slots_ = std::move(slots);
   ++loads_;

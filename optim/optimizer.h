@@ -55,7 +55,7 @@ class SavedState;
 
 namespace detail {
 
-/// What the base knows of a group.
+/// The base class's view of a group.
 struct Group {
   std::vector<Tensor> params;
   double lr = 0.0;
@@ -66,7 +66,8 @@ struct Group {
 
 class ScheduleHold;
 
-/// Which schedule sets an optimiser's learning rates; it goes on with one that is assigned to the optimiser.
+/// Names the schedule that sets an optimiser's learning rates; it continues with an optimiser that is assigned to this
+/// one.
 class ScheduleName {
  public:
   ScheduleName() = default;
@@ -85,22 +86,43 @@ class ScheduleName {
 }  // namespace detail
 
 struct StepOptions {
-  /// The gradients of the optimiser's parameters are clipped to this norm on their way into the update, by the factor
-  /// of clip_grad_norm_, and stay as they are.
+  /// Clips the gradients of the optimiser's parameters to this norm as the update reads them, by the factor of
+  /// clip_grad_norm_; the gradients stay unchanged.
   std::optional<double> max_norm = {};
 };
 
 /// One parameter's update, on its own device and outside every tape.
 struct ParameterUpdate {
-  Tensor& parameter;        // to be changed in place; the master weight where there is one
+  Tensor& parameter;        // to be changed in place; the master weight if there is one
   const Tensor& gradient;   // contiguous, of the parameter's shape and dtype
-  std::span<Tensor> state;  // a tensor for each of the optimiser's state names, to be changed in place
+  std::span<Tensor> state;  // one tensor for each of the optimiser's state names, to be changed in place
   std::int64_t step;        // this update's number, from 1
   double lr;                // of the parameter's group
   std::size_t group;        // the parameter's group
 };
 
-/// One that was moved from is empty: its members throw Error until an optimiser is assigned to it.
+class Optimizer;
+
+/// One of an optimiser's groups. It is valid as long as the optimiser stays in place:
+///
+///   for (auto group : adam.param_groups()) group.set_lr(group.lr() / 10);
+class ADJOINT_API GroupHandle {
+ public:
+  std::vector<Tensor> params() const;
+  double lr() const;
+  void set_lr(double lr);
+  bool frozen() const;
+  void set_frozen(bool frozen);
+
+ private:
+  friend class Optimizer;
+  GroupHandle(Optimizer& optimizer, std::size_t group) : optimizer_(&optimizer), group_(group) {}
+
+  Optimizer* optimizer_;
+  std::size_t group_;
+};
+
+/// An optimiser that was moved from is empty: its members throw Error until an optimiser is assigned to it.
 class ADJOINT_API Optimizer {
  public:
   virtual ~Optimizer();
@@ -109,99 +131,105 @@ class ADJOINT_API Optimizer {
   Optimizer(Optimizer&&) noexcept = default;
   Optimizer& operator=(Optimizer&&) noexcept = default;
 
-  /// Updates every parameter that has a gradient and whose group is not frozen, in place; not recorded, whatever tape
-  /// is alive. Computed in float32 for parameters of half precision, from their master weights: float32 copies, so that
+  /// Updates every parameter that has a gradient and whose group is not frozen, in place; not recorded, even if a tape
+  /// is live. Parameters of half precision are updated in float32, from their master weights: float32 copies, in which
   /// updates too small for the parameter's dtype add up (Micikevicius et al.: "Mixed precision training", 2018). The
-  /// parameter is the master rounded; an element that the program wrote since becomes the master's. Without master
-  /// weights the parameter is rounded once a step. A parameter's state is made on its first update, float32 where the
-  /// parameter is narrower and else of its dtype, and follows it when it is moved or converted. Where memory runs out
-  /// nothing has changed.
+  /// parameter is the rounded master; an element that the program wrote since then replaces the master's. Without
+  /// master weights the parameter is rounded once per step. A parameter's state is created at its first update, in
+  /// float32 if the parameter is narrower, else in its dtype, and follows the parameter when it is moved or converted.
+  /// If memory runs out nothing has changed.
   ///
-  /// With a max_norm the gradients are read once for their norm and once for the update (an optimiser that overrides
-  /// update() has them clipped by clip_grad_norm_), and the norm from before is returned: float64, a scalar on their
-  /// device, for which nothing waits; else an undefined tensor. Throws Error for a max_norm that is negative or NaN,
-  /// and where there is one for gradients on several devices.
+  /// With a max_norm the gradients are read once for their norm and once for the update (for an optimiser that
+  /// overrides update(), clip_grad_norm_ clips them). The result is the original norm, a float64 scalar on their
+  /// device, for which nothing waits; without a max_norm it is an undefined tensor. Throws Error for a max_norm that is
+  /// negative or NaN, and for a max_norm with gradients on several devices.
   Tensor step(const StepOptions& options = {});
-  /// Forgets the parameters' gradients, those of frozen groups too; where they stand in flat buffers, sets these to 0.
+  /// Drops the parameters' gradients, also those of frozen groups; sets flat buffers to 0.
   void zero_grad();
 
   /// From now on the gradients of a group are views of one buffer, which backward passes add to and zero_grad() sets to
-  /// 0: their addresses stay, and sums over devices are one call. Gradients that there are go in; a parameter without
-  /// one has zeros, and step() updates it with these. To be called again after add_param_group() and where parameters
-  /// were moved or converted. Throws Error, and changes nothing, where a group's parameters differ in dtype or device.
+  /// 0: their addresses stay, and sums over devices are one call. Existing gradients are copied in. A parameter without
+  /// a gradient has zeros, and step() updates it with them. Call it again after add_param_group() and after parameters
+  /// were moved or converted. Throws Error, and changes nothing, if a group's parameters differ in dtype or device.
   void flatten_gradients();
-  /// A group's buffer (elements), each gradient at a multiple of 256 bytes and zeros between. A gradient that was put
-  /// beside it, by set_grad() or a recorded backward pass, is copied in. Throws Error for a group that is none, without
-  /// flatten_gradients(), and where a parameter was moved, converted or added since.
+  /// A group's buffer (elements), with each gradient at a multiple of 256 bytes and zeros between. A gradient outside
+  /// the buffer, from set_grad() or a recorded backward pass, is copied in. Throws Error if there is no such group,
+  /// without flatten_gradients(), and if a parameter was moved, converted or added since.
   Tensor flat_gradients(std::size_t group = 0);
 
-  /// Of all groups, in their order.
+  /// The parameters of all groups, in order.
   const std::vector<Tensor>& parameters() const;
   std::size_t num_groups() const { return groups_.size(); }
+  std::vector<GroupHandle> param_groups();
 
   // ---- Of one group, counted from 0. Throw Error for a group that is none.
 
   double lr(std::size_t group = 0) const;
   void set_lr(double lr, std::size_t group);
-  /// A frozen group's parameters are not updated; whether they get gradients is their own affair (requires_grad_).
+  /// A frozen group's parameters are not updated; requires_grad_ determines if they get gradients.
   bool frozen(std::size_t group) const;
   void set_frozen(bool frozen, std::size_t group);
-  /// The share of old gradients in the average of them (momentum, or betas[0]), which OneCycleLR cycles; nothing where
-  /// the optimiser keeps no such average.
+  /// The share of old gradients in their average (momentum, or betas[0]), which OneCycleLR cycles; empty if the
+  /// optimiser keeps no such average.
   virtual std::optional<double> momentum(std::size_t group = 0) const;
-  /// Throws Error where momentum() is nothing, and unless it is above 0 and below 1.
+  /// Throws Error if momentum() is empty, and unless it is above 0 and below 1.
   virtual void set_momentum(double momentum, std::size_t group);
 
   // ---- Of all groups. Throw Error, and change nothing, unless a rate is finite and not negative.
 
   void set_lr(double lr);
-  /// A rate for each group.
+  /// Sets one rate per group.
   void set_lrs(const std::vector<double>& lrs);
 
-  /// What the next steps depend on, beside the parameters and the options: "lr" (float64; of several groups
-  /// "group.0.lr", ...) and, for each parameter i that was updated, "i.step" (int64), the optimiser's own tensors, such
-  /// as "i.exp_avg", and "i.master" where there is a master weight. The tensors share elements with it.
-  NamedTensors state_dict() const;
+  /// The state on which the next steps depend, besides the parameters and the options: "lr" (float64; for several
+  /// groups "group.0.lr", ...), for each updated parameter i "i.step" (int64), the optimiser's own tensors, such as
+  /// "i.exp_avg", and "i.master" if there is a master weight; and "params" (int64), the number of parameters in each
+  /// group. The tensors share elements with the optimiser.
+  virtual NamedTensors state_dict() const;
   /// Copies the state in, onto the parameters' devices. State of a narrower floating-point dtype, such as float16 for a
-  /// float16 parameter, is converted. A master weight that is missing is made of the parameter. Throws Error, and
-  /// changes nothing, for names, shapes or dtypes that do not fit.
-  void load_state_dict(const NamedTensors& state);
+  /// float16 parameter, is converted. A missing master weight is made from the parameter. Throws Error, and changes
+  /// nothing, for names, shapes or dtypes that do not fit, and, if the state has them, for other numbers of parameters.
+  /// Without .strict, parameters missing from the state start anew, missing groups keep their rates, and superfluous
+  /// entries are skipped.
+  virtual void load_state_dict(const NamedTensors& state, const LoadStateOptions& options = {});
 
  protected:
   /// One group. `name` is for errors; `state_names` (at most 3) are the tensors of a parameter's shape that the
-  /// optimiser keeps for it, zeros at first. Throws Error unless the parameters are distinct, contiguous floating-point
-  /// leaves.
+  /// optimiser keeps for it, initially zeros. Throws Error unless the parameters are distinct, contiguous
+  /// floating-point leaves.
   Optimizer(std::string name, std::vector<Tensor> parameters, double lr, std::vector<std::string> state_names);
-  /// Throws Error, as above, and where no group has a parameter.
+  /// Throws Error as above, and if no group has a parameter.
   Optimizer(std::string name, std::vector<detail::Group> groups);
-  /// Throws Error, as above; nothing has changed then.
+  /// Throws Error as above; nothing has changed then.
   void add_group(detail::Group group);
 
-  /// What a derived class overrides. step() calls it once for each parameter that has a gradient, in any order. What it
-  /// throws leaves step(), and parameters that were updated before stay so. Throws Error where it is not overridden.
+  /// Derived classes override this. step() calls it once for each parameter that has a gradient, in any order.
+  /// Exceptions propagate out of step(), and parameters that were updated before stay updated. Throws Error if it is
+  /// not overridden.
   virtual void update(const ParameterUpdate& update);
-  /// For the library's own: many parameters at once.
+  /// For the library's own optimisers: updates many parameters at once.
   virtual void update_batch(const Batch& batch);
-  /// Whether update_batch() is overridden and heeds the batch's gate.
+  /// Returns true if update_batch() is overridden and respects the batch's gate.
   virtual bool is_fused() const { return false; }
 
-  /// Throws Error unless there is such a group.
+  /// Throws Error if there is no such group.
   void check_group(std::size_t group) const;
-  /// Throws Error, naming `op`, where the optimiser was moved from.
+  /// Throws Error, naming `op`, if the optimiser was moved from.
   void check_not_moved_from(const char* op) const;
 
  private:
   friend class detail::ScheduleHold;
   friend class GradScaler;
+  friend class GroupHandle;
 
   struct Slot {
     std::size_t group = 0;
     std::int64_t step = 0;
-    std::vector<Tensor> state;  // (the group's state_names); empty before the first update
-    Tensor master;              // undefined where there is none
+    std::vector<Tensor> state;  // one per state name of the group; empty before the first update
+    Tensor master;              // undefined if there is none
     Tensor gated;               // the elements of a Gated; undefined before the first update with a gate
 
-    std::int64_t updates() const;  // that were done; waits for the device where only that knows
+    std::int64_t updates() const;  // not counting skipped ones; may wait for the device
   };
   struct Change;
 
@@ -212,38 +240,41 @@ class ADJOINT_API Optimizer {
   std::vector<Change> prepare(bool has_gate);
   void apply(const std::vector<GateTensors>& gates);
   Slot load_slot(std::size_t i, SavedState& saved) const;
+  std::vector<std::int64_t> group_sizes() const;
   struct Captured;
   void capture(adjoint::detail::StepCapture& capture, std::vector<Captured> batches);
   std::string lr_name(std::size_t group) const;
   bool has_flat_gradient(std::size_t i) const;
 
   std::string name_;
-  std::vector<detail::Group> groups_;  // their params stand in parameters_
+  std::vector<detail::Group> groups_;  // parameters_ holds their params
   std::vector<Tensor> parameters_;
-  std::vector<Slot> slots_;         // (parameters_)
-  std::vector<Tensor> flat_;        // (groups_), where gradients are flat; later groups have none
-  std::vector<Tensor> flat_views_;  // (parameters_), likewise; undefined for those without elements
-  std::uint64_t loads_ = 0;         // of state: captured steps know the old one's addresses
+  std::vector<Slot> slots_;         // one per parameter
+  std::vector<Tensor> flat_;        // one per group whose gradients are flat; later groups have none
+  std::vector<Tensor> flat_views_;  // one per such parameter; undefined for those without elements
+  std::uint64_t loads_ = 0;         // number of loads of state: captured steps know the old state's addresses
   detail::ScheduleName schedule_;
+  std::shared_ptr<const void> self_ = std::make_shared<char>();  // by which parameters know that they are updated
 };
 
-/// Parameters with options of their own.
+/// Parameters with their own options.
 template <class Options>
 struct ParamGroup {
   std::vector<Tensor> params;
-  /// Every option of the group; nothing: those that the optimiser was given.
+  /// Every option of the group; empty: the optimiser's options.
   std::optional<Options> options = {};
   bool frozen = false;
 };
 
 /// An optimiser whose groups have Options: an aggregate with `double lr`, `bool master_weights`, a name for errors in
-/// `static constexpr const char* kName`, `check()`, which throws Error for options that are none, and `state_names()`.
+/// `static constexpr const char* kName`, `check()`, which throws Error for invalid options, and `state_names()`;
+/// an optional `check(parameter)` throws Error for parameters that do not fit.
 template <class Options>
 class ADJOINT_API OptimizerOf : public Optimizer {
  public:
   using Group = ParamGroup<Options>;
 
-  /// All throw Error for options and parameters that do not fit, and for a parameter that stands in two places.
+  /// All throw Error for options and parameters that do not fit, and for a parameter that occurs twice.
   explicit OptimizerOf(std::vector<Tensor> parameters, const Options& options = {})
       : OptimizerOf(std::vector<Group>{Group{std::move(parameters)}}, options) {}
   explicit OptimizerOf(std::vector<Group> groups, const Options& options = {})
@@ -253,7 +284,7 @@ class ADJOINT_API OptimizerOf : public Optimizer {
   OptimizerOf(std::initializer_list<Group> groups, const Options& options = {})
       : OptimizerOf(std::vector<Group>(groups), options) {}
 
-  // A learning rate alone, as in PyTorch; templates, so that {} stays options.
+  // With only a learning rate, as in PyTorch; templates, so that {} still means options.
   template <std::convertible_to<double> Rate>
   OptimizerOf(std::vector<Tensor> parameters, const Rate& lr) : OptimizerOf(std::move(parameters), with_lr(lr)) {}
   template <std::convertible_to<double> Rate>
@@ -261,7 +292,7 @@ class ADJOINT_API OptimizerOf : public Optimizer {
   template <std::convertible_to<double> Rate>
   OptimizerOf(std::initializer_list<Group> groups, const Rate& lr) : OptimizerOf(groups, with_lr(lr)) {}
 
-  /// Its state begins with its first step. Throws Error as the constructors do; nothing has changed then.
+  /// The new group's state begins with its first step. Throws Error as the constructors do; nothing has changed then.
   void add_param_group(const Group& group) {
     check_not_moved_from("add_param_group");
     options_.reserve(options_.size() + 1);
@@ -269,7 +300,7 @@ class ADJOINT_API OptimizerOf : public Optimizer {
     add_group(resolved(group, own));
     options_.push_back(own);
   }
-  /// As they are now. Throws Error for a group that is none.
+  /// The current options. Throws Error if there is no such group.
   Options options(std::size_t group = 0) const {
     check_group(group);
     Options now = options_[group];
@@ -282,7 +313,7 @@ class ADJOINT_API OptimizerOf : public Optimizer {
     if constexpr (requires { now.betas; }) {
       return now.betas[0];
     } else if constexpr (requires { now.momentum; }) {
-      if (now.momentum != 0.0) return now.momentum;  // 0: no average is kept
+      if (now.momentum != 0.0) return now.momentum;  // with 0, no average is kept
     }
     return {};
   }
@@ -303,6 +334,9 @@ class ADJOINT_API OptimizerOf : public Optimizer {
   }
   static detail::Group resolved(const Group& group, const Options& options) {
     options.check();
+    if constexpr (requires(Tensor t) { options.check(t); }) {
+      for (const Tensor& parameter : group.params) options.check(parameter);
+    }
     return {group.params, options.lr, options.state_names(), options.master_weights, group.frozen};
   }
   static std::vector<detail::Group> resolved(const std::vector<Group>& groups, const Options& options) {
@@ -312,7 +346,7 @@ class ADJOINT_API OptimizerOf : public Optimizer {
   }
 
   Options defaults_;
-  std::vector<Options> options_;  // (groups)
+  std::vector<Options> options_;  // one per group
 };
 
 }  // namespace adjoint::optim

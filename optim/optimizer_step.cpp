@@ -1,5 +1,5 @@
-// Optimizer::step(): from parameters with gradients to the batches that the optimiser's rule is given, and in a
-// captured step (core/graphed_step.h) to what a replay does.
+// Optimizer::step(): turns parameters with gradients into batches for the optimiser's rule and, in a captured step
+// (core/graphed_step.h), into the actions of a replay.
 #include <adjoint/optim/optimizer.h>
 
 #include <adjoint/core/check.h>
@@ -10,6 +10,7 @@
 #include <adjoint/core/step_capture.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/untrained.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/optim/batch.h>
 #include <adjoint/optim/clip.h>
@@ -24,36 +25,34 @@ namespace {
 
 using adjoint::detail::StepCapture;
 
-// Where the program wrote to the parameter, its elements; else the master's.
+// The parameter's elements where the program wrote to it, else the master's.
 Tensor heeding(const Tensor& master, const Tensor& parameter) {
   return where(master.to(parameter.dtype()) == parameter, master, parameter.to(master.dtype()));
 }
 
-void* address(const Tensor& tensor) { return const_cast<void*>(tensor.raw_data()); }
-
 }  // namespace
 
-// What a parameter's update needs and changes.
+// The data that a parameter's update needs and changes.
 struct Optimizer::Change {
   Tensor& parameter;
   Slot& slot;
-  Tensor gradient;  // contiguous, for as long as the kernels need it
+  Tensor gradient;  // contiguous; kept alive while the kernels need it
   std::vector<Tensor> state;
   Tensor master, gated;
 
-  // To be made before take_effect(), which leaves the addresses as they are.
+  // Call it before take_effect(), which does not change the addresses.
   Item item() {
     Item item{.tensor = &parameter,
               .gradient_tensor = &gradient,
               .master_tensor = master.defined() ? &slot.master : nullptr,
               .state_tensors = &slot.state,
-              .parameter = address(parameter),
+              .parameter = writable_address(parameter),
               .gradient = gradient.raw_data(),
-              .master = master.defined() ? address(master) : nullptr,
+              .master = master.defined() ? writable_address(master) : nullptr,
               .state = {},
               .numel = parameter.numel(),
-              .gated = gated.defined() ? static_cast<Gated*>(address(gated)) : nullptr};
-    for (std::size_t s = 0; s < state.size(); ++s) item.state[s] = address(state[s]);
+              .gated = gated.defined() ? static_cast<Gated*>(writable_address(gated)) : nullptr};
+    for (std::size_t s = 0; s < state.size(); ++s) item.state[s] = writable_address(state[s]);
     return item;
   }
 
@@ -70,7 +69,7 @@ struct Optimizer::Change {
   }
 };
 
-// A batch of a captured step, without its items, and the places of their parameters.
+// A batch of a captured step, without its items, and the indices of their parameters.
 struct Optimizer::Captured {
   Batch batch;
   std::vector<std::size_t> slots;
@@ -97,7 +96,7 @@ Tensor Optimizer::fitting_master(std::size_t i) const {
   return master.defined() ? master.to(parameter.device()) : parameter.to(state_dtype(parameter.dtype()));
 }
 
-// Whoever had a gate once goes on with one, for only the device knows how many updates there were.
+// A parameter that once had a gate keeps one, because only the device knows its number of updates.
 Tensor Optimizer::fitting_gated(std::size_t i, bool has_gate) const {
   const MemoryScope scope(MemoryCategory::kOptimizer);
   const Tensor& gated = slots_[i].gated;
@@ -142,7 +141,8 @@ Tensor Optimizer::step(const StepOptions& options) {
 void Optimizer::apply(const std::vector<GateTensors>& gates) {
   const ProfileScope scope(name_, parameters_.empty() ? kCPU : parameters_.front().device());
   const PauseTape pause;
-  // Whatever can fail is done before anything changes; from there on nothing is allocated.
+  adjoint::detail::count_optimizer_step();
+  // Everything that can fail comes before any change; from there on nothing is allocated.
   std::vector<Change> changes = prepare(!gates.empty());
   std::map<std::tuple<std::size_t, DType, DeviceType, int, std::int64_t, bool>, Batch> batches;
   for (Change& change : changes) {
@@ -172,12 +172,13 @@ void Optimizer::apply(const std::vector<GateTensors>& gates) {
   }
   const auto on_cpu = [](const auto& entry) { return entry.second.device.is_cpu(); };
   if (std::any_of(batches.begin(), batches.end(), on_cpu)) adjoint::detail::prepare_threads();
-  if (capture != nullptr) this->capture(*capture, std::move(captured));  // before what it undoes if a rule throws
+  if (capture != nullptr)
+    this->capture(*capture, std::move(captured));  // before the action that it undoes if a rule throws
   for (Change& change : changes) change.take_effect();
   for (const auto& [key, batch] : batches) update_batch(batch);
 }
 
-// What a replay does: it counts the updates, and makes the rules' numbers of today's options.
+// The action of a replay: it counts the updates, and computes the rules' numbers from the current options.
 void Optimizer::capture(StepCapture& capture, std::vector<Captured> batches) {
   std::vector<bool> frozen;
   for (const detail::Group& group : groups_) frozen.push_back(group.frozen);

@@ -2,6 +2,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/step_capture.h>
+#include <adjoint/optim/saved_state.h>
 
 #include <algorithm>
 #include <array>
@@ -31,6 +32,16 @@ const ReduceLROnPlateauOptions& checked(const ReduceLROnPlateauOptions& o) {
 
 }  // namespace
 
+PlateauMode enumerator(std::string_view name, PlateauMode) {
+  constexpr std::array<const char*, 2> kNames{"min", "max"};
+  return static_cast<PlateauMode>(place_of("ReduceLROnPlateau: mode", name, kNames));
+}
+
+ThresholdMode enumerator(std::string_view name, ThresholdMode) {
+  constexpr std::array<const char*, 2> kNames{"rel", "abs"};
+  return static_cast<ThresholdMode>(place_of("ReduceLROnPlateau: threshold_mode", name, kNames));
+}
+
 ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlateauOptions& options)
     : options_(checked(options)), hold_(kName, optimizer) {
   const double infinity = std::numeric_limits<double>::infinity();
@@ -53,7 +64,7 @@ bool ReduceLROnPlateau::is_better(double metric) const {
 }
 
 void ReduceLROnPlateau::step(double metric) {
-  adjoint::detail::StepCapture::refuse_waiting(kName);  // the metric is the host's
+  adjoint::detail::StepCapture::refuse_waiting(kName);  // the metric is on the host
   if (++state_.last_epoch <= options_.warmup.steps) return warm_up();
   if (is_better(metric)) {
     state_.best = metric;
@@ -110,10 +121,17 @@ void ReduceLROnPlateau::load_state_dict(const NamedTensors& state) {
   ADJOINT_CHECK(state.size() == 5, "load_state_dict ({}): the state must hold 5 names; got {}", kName, state.size());
   for (const auto& [name, value] : counts) {
     *value = take(name, kInt64).item<std::int64_t>();
-    ADJOINT_CHECK(*value >= 0, "load_state_dict ({}): '{}' must not be negative; got {}", kName, name, *value);
+    ADJOINT_CHECK(*value >= 0 && *value < kMostSteps, "load_state_dict ({}): '{}' must {}; got {}", kName, name,
+                  *value < 0 ? "not be negative" : "be below 2^62", *value);
   }
   loaded.best = take("best", kFloat64).item<double>();
-  base_lrs_ = take("base_lr", kFloat64, base_lrs_.size()).to_vector<double>();
+  ADJOINT_CHECK(!std::isnan(loaded.best), "load_state_dict ({}): 'best' must be a number; got {}", kName, loaded.best);
+  std::vector<double> base_lrs = take("base_lr", kFloat64, base_lrs_.size()).to_vector<double>();
+  for (const double base_lr : base_lrs) {
+    ADJOINT_CHECK(std::isfinite(base_lr) && base_lr >= 0.0,
+                  "load_state_dict ({}): 'base_lr' must be finite and not negative; got {}", kName, base_lr);
+  }
+  base_lrs_ = std::move(base_lrs);
   state_ = loaded;
 }
 

@@ -1,36 +1,42 @@
-// ReduceLROnPlateau: a smaller learning rate where a metric has stopped improving.
+// ReduceLROnPlateau: reduces the learning rate when a metric has stopped improving.
 //
 //   optim::ReduceLROnPlateau schedule(adam, {.patience = 5});
 //   for (...) { train(); schedule.step(validation_loss()); }
 #pragma once
 
+#include <adjoint/core/named.h>
 #include <adjoint/optim/schedule.h>
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace adjoint::optim {
 
-/// Which metric is better: the smaller, as a loss, or the larger, as an accuracy.
+/// Which metric is better: the smaller, such as a loss, or the larger, such as an accuracy.
 enum class PlateauMode { kMin, kMax };
-/// What threshold is: a share of the best metric, or an amount.
+/// The threshold is a share of the best metric, or an amount.
 enum class ThresholdMode { kRel, kAbs };
 
+/// "min", "max"; "rel", "abs".
+ADJOINT_API PlateauMode enumerator(std::string_view name, PlateauMode);
+ADJOINT_API ThresholdMode enumerator(std::string_view name, ThresholdMode);
+
 struct ReduceLROnPlateauOptions {
-  PlateauMode mode = PlateauMode::kMin;
-  /// The learning rates' factor, in [0, 1).
+  Named<PlateauMode> mode = PlateauMode::kMin;
+  /// The factor of the learning rates, in [0, 1).
   double factor = 0.1;
-  /// Steps without improvement that are put up with.
+  /// The number of steps without improvement before a reduction.
   std::int64_t patience = 10;
-  /// What a metric must be better than the best by.
+  /// The least improvement on the best metric that counts.
   double threshold = 1e-4;
-  ThresholdMode threshold_mode = ThresholdMode::kRel;
-  /// Steps after a reduction in which nothing is counted.
+  Named<ThresholdMode> threshold_mode = ThresholdMode::kRel;
+  /// The number of steps after a reduction that do not count.
   std::int64_t cooldown = 0;
   double min_lr = 0.0;
-  /// Changes up to this are not made.
+  /// Smaller changes of a learning rate are not made.
   double eps = 1e-8;
-  /// Its steps count no metric.
+  /// The warm-up's steps ignore the metric.
   Warmup warmup = {};
 };
 
@@ -38,8 +44,8 @@ struct ReduceLROnPlateauOptions {
 /// improvement.
 class ADJOINT_API ReduceLROnPlateau {
  public:
-  /// Throws Error for options out of their ranges, and where the optimiser has a schedule already. The optimiser must
-  /// outlive the schedule and stay where it is.
+  /// Throws Error for options out of their ranges, and if the optimiser already has a schedule. The optimiser must
+  /// outlive the schedule and stay in place.
   explicit ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlateauOptions& options = {});
   ReduceLROnPlateau(const ReduceLROnPlateau&) = delete;
   ReduceLROnPlateau& operator=(const ReduceLROnPlateau&) = delete;
@@ -49,7 +55,7 @@ class ADJOINT_API ReduceLROnPlateau {
   std::int64_t last_epoch() const { return state_.last_epoch; }
 
   /// "last_epoch", "num_bad_epochs", "cooldown_counter" (int64), "best" and, one for each group, "base_lr" (float64).
-  /// The learning rates are in the optimiser's state.
+  /// The optimiser's state holds the learning rates.
   NamedTensors state_dict() const;
   /// Throws Error, and changes nothing, for names, shapes or dtypes that do not fit.
   void load_state_dict(const NamedTensors& state);

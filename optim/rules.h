@@ -1,6 +1,6 @@
-// What an optimiser does to one element of a parameter, for host and device alike. A rule is a template over the type
-// it computes in; it is made from attributes in float64 once a batch or, where the update's number is only known on the
-// device (gate.h), once a parameter there.
+// An optimiser's update of one element of a parameter, for host and device alike. A rule is a template over the type in
+// which it computes. It is made from attributes in float64, once per batch or, if only the device knows the update's
+// number (gate.h), once per parameter there.
 #pragma once
 
 #include <adjoint/core/dtype.h>
@@ -15,7 +15,7 @@ struct SGDAttr {
   double dampening;
   double weight_decay;
   bool nesterov;
-  double step;  // this update's number; in the first the momentum buffer is made from the gradient
+  double step;  // this update's number; the first makes the momentum buffer from the gradient
 };
 
 /// parameter -= lr * (gradient + weight_decay * parameter).
@@ -33,7 +33,7 @@ struct PlainSGD {
   }
 };
 
-/// State: momentum_buffer = momentum * momentum_buffer + (1 - dampening) * gradient; at first the gradient itself.
+/// State: momentum_buffer = momentum * momentum_buffer + (1 - dampening) * gradient; the gradient itself at first.
 template <class T>
 struct MomentumSGD {
   using Attr = SGDAttr;
@@ -97,6 +97,130 @@ using PlainAdam = AdamRule<T, false>;
 template <class T>
 using Amsgrad = AdamRule<T, true>;
 
+/// Adamax's, and RAdam's.
+struct AdamVariantAttr {
+  double lr, beta1, beta2, eps, weight_decay;
+  double step;  // this update's number
+};
+
+/// State: exp_avg, exp_inf.
+template <class T>
+struct AdamaxRule {
+  using Attr = AdamVariantAttr;
+  static constexpr int kState = 2;
+  T beta1, add1, beta2, eps, weight_decay, step_size;
+
+  ADJOINT_HD explicit AdamaxRule(const Attr& a)
+      : beta1(static_cast<T>(a.beta1)),
+        add1(static_cast<T>(1.0 - a.beta1)),
+        beta2(static_cast<T>(a.beta2)),
+        eps(static_cast<T>(a.eps)),
+        weight_decay(static_cast<T>(a.weight_decay)),
+        step_size(static_cast<T>(a.lr / (1.0 - std::pow(a.beta1, a.step)))) {}
+  ADJOINT_HD void operator()(T& parameter, T gradient, T* state) const {
+    gradient += weight_decay * parameter;
+    state[0] = beta1 * state[0] + add1 * gradient;
+    const T before = beta2 * state[1], now = std::abs(gradient) + eps;
+    state[1] = now > before || now != now ? now : before;  // NaN wins
+    parameter -= step_size * (state[0] / state[1]);
+  }
+};
+
+struct NAdamAttr {
+  double lr, beta1, beta2, eps, weight_decay, momentum_decay;
+  double step;  // this update's number
+};
+
+/// State: exp_avg, exp_avg_sq.
+template <class T>
+struct NAdamRule {
+  using Attr = NAdamAttr;
+  static constexpr int kState = 2;
+  T beta1, add1, beta2, add2, eps, weight_decay, of_gradient, of_average, bias_correction2_sqrt;
+
+  ADJOINT_HD explicit NAdamRule(const Attr& a)
+      : beta1(static_cast<T>(a.beta1)),
+        add1(static_cast<T>(1.0 - a.beta1)),
+        beta2(static_cast<T>(a.beta2)),
+        add2(static_cast<T>(1.0 - a.beta2)),
+        eps(static_cast<T>(a.eps)),
+        weight_decay(static_cast<T>(a.weight_decay)),
+        bias_correction2_sqrt(static_cast<T>(std::sqrt(1.0 - std::pow(a.beta2, a.step)))) {
+    const double decay = std::pow(0.96, a.momentum_decay);
+    const auto momentum = [&](double power) { return a.beta1 * (1.0 - 0.5 * power); };
+    const double last = std::pow(0.96, a.momentum_decay * a.step);
+    // All momenta are below beta1, so that their product soon is nothing beside 1.
+    double product = momentum(last), power = decay;
+    for (double step = 1.0; step < a.step && product > 0x1p-60; step += 1.0, power *= decay) product *= momentum(power);
+    const double now = momentum(last), next = momentum(last * decay);
+    of_gradient = static_cast<T>(a.lr * (1.0 - now) / (1.0 - product));
+    of_average = static_cast<T>(a.lr * next / (1.0 - product * next));
+  }
+  ADJOINT_HD void operator()(T& parameter, T gradient, T* state) const {
+    gradient += weight_decay * parameter;
+    state[0] = beta1 * state[0] + add1 * gradient;
+    state[1] = beta2 * state[1] + add2 * gradient * gradient;
+    parameter -= (of_gradient * gradient + of_average * state[0]) / (std::sqrt(state[1]) / bias_correction2_sqrt + eps);
+  }
+};
+
+/// State: exp_avg, exp_avg_sq.
+template <class T>
+struct RAdamRule {
+  using Attr = AdamVariantAttr;
+  static constexpr int kState = 2;
+  T beta1, add1, beta2, add2, eps, weight_decay, step_size, rectified_size;
+  bool rectified;
+
+  ADJOINT_HD explicit RAdamRule(const Attr& a)
+      : beta1(static_cast<T>(a.beta1)),
+        add1(static_cast<T>(1.0 - a.beta1)),
+        beta2(static_cast<T>(a.beta2)),
+        add2(static_cast<T>(1.0 - a.beta2)),
+        eps(static_cast<T>(a.eps)),
+        weight_decay(static_cast<T>(a.weight_decay)) {
+    const double power = std::pow(a.beta2, a.step), longest = 2.0 / (1.0 - a.beta2) - 1.0;
+    const double length = longest - 2.0 * a.step * power / (1.0 - power);  // of the approximated simple average
+    const double size = a.lr / (1.0 - std::pow(a.beta1, a.step));
+    rectified = length > 5.0;
+    const double variance = (length - 4.0) * (length - 2.0) * longest / ((longest - 4.0) * (longest - 2.0) * length);
+    step_size = static_cast<T>(size);
+    rectified_size = static_cast<T>(rectified ? size * std::sqrt(variance * (1.0 - power)) : 0.0);
+  }
+  ADJOINT_HD void operator()(T& parameter, T gradient, T* state) const {
+    gradient += weight_decay * parameter;
+    state[0] = beta1 * state[0] + add1 * gradient;
+    state[1] = beta2 * state[1] + add2 * gradient * gradient;
+    parameter -= rectified ? rectified_size * (state[0] / (std::sqrt(state[1]) + eps)) : step_size * state[0];
+  }
+};
+
+struct AdagradAttr {
+  double lr, lr_decay, weight_decay;
+  double initial;  // what the sum begins with
+  double eps;
+  double step;  // this update's number
+};
+
+/// State: sum.
+template <class T>
+struct AdagradRule {
+  using Attr = AdagradAttr;
+  static constexpr int kState = 1;
+  T lr, weight_decay, initial, eps;
+
+  ADJOINT_HD explicit AdagradRule(const Attr& a)
+      : lr(static_cast<T>(a.lr / (1.0 + (a.step - 1.0) * a.lr_decay))),
+        weight_decay(static_cast<T>(a.weight_decay)),
+        initial(static_cast<T>(a.step == 1.0 ? a.initial : 0.0)),
+        eps(static_cast<T>(a.eps)) {}
+  ADJOINT_HD void operator()(T& parameter, T gradient, T* state) const {
+    gradient += weight_decay * parameter;
+    state[0] += initial + gradient * gradient;
+    parameter -= lr * (gradient / (std::sqrt(state[0]) + eps));
+  }
+};
+
 struct RMSpropAttr {
   double lr, alpha, eps, weight_decay, momentum;
 };
@@ -122,7 +246,7 @@ struct RMSpropRule {
     if constexpr (kCentered) {
       state[1] = alpha * state[1] + add * gradient;
       variance -= state[1] * state[1];
-      variance = variance < T(0) ? T(0) : variance;  // rounding may leave less than nothing; NaN stays
+      variance = variance < T(0) ? T(0) : variance;  // rounding may make it negative; NaN stays NaN
     }
     T change = gradient / (std::sqrt(variance) + eps);
     if constexpr (kMomentum) {
@@ -163,7 +287,7 @@ struct LionRule {
         shrink(static_cast<T>(a.shrink)) {}
   ADJOINT_HD void operator()(T& parameter, T gradient, T* state) const {
     const T mixed = beta1 * state[0] + add1 * gradient;
-    const T sign = mixed > T(0) ? T(1) : mixed < T(0) ? T(-1) : mixed;  // 0 and NaN stay
+    const T sign = mixed > T(0) ? T(1) : mixed < T(0) ? T(-1) : mixed;  // 0 and NaN stay unchanged
     parameter = shrink * parameter - lr * sign;
     state[0] = beta2 * state[0] + add2 * gradient;
   }
@@ -173,7 +297,7 @@ struct AverageAttr {
   double decay;
 };
 
-/// The "parameter" is an average, the "gradient" what it follows. A decay of 0 copies.
+/// The "parameter" is an average, and the "gradient" the value that it follows. A decay of 0 copies.
 template <class T>
 struct Average {
   using Attr = AverageAttr;

@@ -40,8 +40,11 @@ std::int64_t SavedState::take_count(const std::string& name, std::int64_t least)
                 "load_state_dict ({}): '{}' must be one int64; got {} {}", owner_, name, tensor.dtype(),
                 tensor.shape());
   const auto count = tensor.item<std::int64_t>();
-  ADJOINT_CHECK(count >= least, "load_state_dict ({}): '{}' must {}; got {}", owner_, name,
-                least == 0 ? "not be negative" : "be at least 1", count);
+  ADJOINT_CHECK(count >= least && count < kMostSteps, "load_state_dict ({}): '{}' must {}; got {}", owner_, name,
+                count >= kMostSteps ? "be below 2^62"
+                : least == 0        ? "not be negative"
+                                    : "be at least 1",
+                count);
   return count;
 }
 

@@ -1,5 +1,5 @@
-// What optimisers and averages of weights have in common: which weights they take, and state that is read by name.
-// Internal to optim.
+// Shared by optimisers and averages of weights: the check of weights, and state that is read by name. Internal to
+// optim.
 #pragma once
 
 #include <adjoint/core/named_tensors.h>
@@ -10,24 +10,27 @@
 
 namespace adjoint::optim {
 
+/// An upper bound for counts of steps: no training reaches it, and every sum with them fits.
+inline constexpr std::int64_t kMostSteps = std::int64_t{1} << 62;
+
 /// Throws Error, naming `owner` and `as`, unless the weight is a contiguous floating-point leaf.
 void check_weight(const std::string& owner, const Tensor& weight, const std::string& as);
 
 /// A state whose tensors are taken one by one. Errors name `owner`.
 class SavedState {
  public:
-  /// Throws Error for undefined tensors and for a name that stands twice.
+  /// Throws Error for undefined tensors and for a name that occurs twice.
   SavedState(std::string owner, const NamedTensors& state);
 
   bool contains(const std::string& name) const { return left_.contains(name); }
-  /// All throw Error for a name that there is not, or not any more.
+  /// All throw Error for a name that is missing or was already taken.
   Tensor take(const std::string& name);
-  /// One int64. Throws Error for anything else and for less than `least`, which is 0 or 1.
+  /// One int64. Throws Error for anything else, for less than `least`, which is 0 or 1, and for kMostSteps or more.
   std::int64_t take_count(const std::string& name, std::int64_t least);
   /// A copy on the weight's device, in state_dtype() of its dtype. Throws Error for another shape, and for a dtype that
   /// is neither that nor narrower.
   Tensor take_like(const std::string& name, const Tensor& weight);
-  /// Throws Error where something is left, which should belong to `whom`.
+  /// Throws Error if an entry is left, which should belong to `whom`.
   void check_taken(const std::string& whom) const;
 
  private:

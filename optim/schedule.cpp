@@ -2,6 +2,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/step_capture.h>
+#include <adjoint/optim/saved_state.h>
 
 #include <algorithm>
 #include <cmath>
@@ -88,12 +89,21 @@ void Schedule::move_to(std::int64_t last_epoch, std::vector<double> base_lrs) {
     lrs.push_back(curve(g).lr(base_lrs[g], last_epoch));
     momenta.push_back(curve(g).momentum(last_epoch));
   }
-  optimizer.set_lrs(lrs);
+  {
+    const OpScope scope(hold_.name().c_str());
+    optimizer.set_lrs(lrs);
+  }
   for (std::size_t g = 0; g < momenta.size(); ++g) {
     if (momenta[g].has_value() && optimizer.momentum(g).has_value()) optimizer.set_momentum(*momenta[g], g);
   }
   last_epoch_ = last_epoch;
   base_lrs_ = std::move(base_lrs);
+}
+
+std::vector<double> Schedule::get_last_lr() const {
+  std::vector<double> rates;
+  for (const auto& group : hold_.optimizer().param_groups()) rates.push_back(group.lr());
+  return rates;
 }
 
 std::vector<double> Schedule::preview(std::int64_t n, std::size_t group) const {
@@ -130,7 +140,7 @@ void Schedule::load_state_dict(const NamedTensors& state) {
            key, tensor.dtype());
     }
   }
-  bool fits = last_epoch >= 0 && !base_lrs.empty();
+  bool fits = last_epoch >= 0 && last_epoch < kMostSteps && !base_lrs.empty();
   for (const double base_lr : base_lrs) fits = fits && std::isfinite(base_lr) && base_lr >= 0.0;
   ADJOINT_CHECK(fits,
                 "load_state_dict ({}): the state must hold last_epoch and base_lr, neither negative; got {} names",

@@ -28,19 +28,20 @@
 
 namespace adjoint::optim {
 
-/// For the first `steps` steps the learning rate rises in a line from start_factor times the group's own to the whole
-/// of it; then the schedule begins. PyTorch's LinearLR followed by the schedule in a SequentialLR.
+/// For the first `steps` steps the learning rate rises linearly from start_factor times the group's own rate to the
+/// full rate; then the schedule begins. Equals PyTorch's LinearLR followed by the schedule in a SequentialLR.
 struct ADJOINT_API Warmup {
   std::int64_t steps = 0;
   double start_factor = 1.0 / 3.0;
 
   /// Throws Error, naming the schedule, for negative steps and for a start_factor outside [0, 1].
   void check(const char* schedule) const;
-  /// The learning rate's share after t steps, t below `steps`.
+  /// The factor of the learning rate after t steps, t below `steps`.
   double factor(std::int64_t t) const;
 };
 
-/// What a schedule's options are: `check()` throws Error for values that are none, `lr` gives the rate after t steps.
+/// The interface of a schedule's options: `check()` throws Error for invalid values, and `lr` returns the rate after t
+/// steps.
 template <class O>
 concept ScheduleOptions = requires(const O& options, double base_lr, std::int64_t t) {
   { O::kName } -> std::convertible_to<const char*>;
@@ -48,7 +49,7 @@ concept ScheduleOptions = requires(const O& options, double base_lr, std::int64_
   { options.lr(base_lr, t) } -> std::convertible_to<double>;
 };
 
-/// Any schedule's options, checked; with their warm-up, where they have one.
+/// Any schedule's options, checked, with their warm-up if they have one.
 class ADJOINT_API Curve {
  public:
   template <ScheduleOptions O>
@@ -65,9 +66,9 @@ class ADJOINT_API Curve {
   }
 
   const char* name() const { return name_; }
-  /// The learning rate after t steps of a group whose own is base_lr. Throws Error after the end of a OneCycleLR.
+  /// The learning rate after t steps for a group with base rate base_lr. Throws Error after the end of a OneCycleLR.
   double lr(double base_lr, std::int64_t t) const;
-  /// The momentum then; nothing where the schedule leaves it alone.
+  /// The momentum then; empty if the schedule does not change it.
   std::optional<double> momentum(std::int64_t t) const;
 
  private:
@@ -85,18 +86,18 @@ template <class Options, class A>
 inline constexpr bool kAreFirstOptions<Options, A> = requires(const A& a) {
   Options{a};
 };
-// A number that would become the steps of a warm-up is none of PyTorch's.
+// Rejects a number that would become the steps of a warm-up, which PyTorch's arguments do not have.
 template <class Options, class A, class B>
 inline constexpr bool kAreFirstOptions<Options, A, B> = requires(const A& a, const B& b) {
   Options{a, b};
 }
 &&!requires(const A& a, Warmup w) { Options{a, w}; };
 
-/// Values of which `Options` can begin.
+/// Values with which `Options` can be initialised.
 template <class Options, class... First>
 concept FirstOptions = kAreFirstOptions<Options, First...> && !(std::convertible_to<First, Options> || ...);
 
-/// A schedule's claim on its optimiser, for as long as it lives. Throws Error where another has one.
+/// A schedule's claim on its optimiser, for as long as it lives. Throws Error if another schedule has a claim.
 class ADJOINT_API ScheduleHold {
  public:
   ScheduleHold(const std::string& name, Optimizer& optimizer);
@@ -110,31 +111,33 @@ class ADJOINT_API ScheduleHold {
 
 }  // namespace detail
 
-/// What sets an optimiser's learning rates. The optimiser must outlive it and stay where it is; its groups' learning
-/// rates at construction are the base rates.
+/// Sets an optimiser's learning rates. The optimiser must outlive it and stay in place; its groups' learning rates at
+/// construction are the base rates.
 class ADJOINT_API Schedule {
  public:
-  /// One curve for all groups, or one for each. Throws Error for another number of curves, where the optimiser has a
-  /// schedule already (SequentialLR and ChainedScheduler make one of several), and where a curve cycles a momentum that
-  /// the optimiser does not keep.
+  /// One curve for all groups, or one for each. Throws Error for another number of curves, if the optimiser already has
+  /// a schedule (SequentialLR and ChainedScheduler combine several), and if a curve cycles a momentum that the
+  /// optimiser does not keep.
   Schedule(Optimizer& optimizer, std::vector<Curve> curves);
   virtual ~Schedule();
   Schedule(const Schedule&) = delete;
   Schedule& operator=(const Schedule&) = delete;
 
-  /// Counts one step (an epoch, or an update: as the program likes) and sets the learning rates. A group that was added
-  /// since joins with the learning rate that it has. Throws Error, and counts nothing, where a rate is not finite or
-  /// is negative.
+  /// Counts one step (an epoch or an update, as the program chooses) and sets the learning rates. A group that was
+  /// added since joins with its current learning rate. Throws Error, and counts nothing, if a rate is not finite or is
+  /// negative.
   void step();
   /// Steps so far.
   std::int64_t last_epoch() const { return last_epoch_; }
+  /// The learning rates of all groups.
+  std::vector<double> get_last_lr() const;
   /// The group's learning rates now and after 1, 2, ... n - 1 further steps; nothing is changed. Throws Error for a
-  /// negative n and for a group that is none.
+  /// negative n and if there is no such group.
   std::vector<double> preview(std::int64_t n, std::size_t group = 0) const;
 
-  /// "last_epoch" (int64) and "base_lr" (float64; of several groups one for each).
+  /// "last_epoch" (int64) and "base_lr" (float64; one for each of several groups).
   NamedTensors state_dict() const;
-  /// Sets the learning rates too. Throws Error, and changes nothing, for names, shapes or dtypes that do not fit.
+  /// Also sets the learning rates. Throws Error, and changes nothing, for names, shapes or dtypes that do not fit.
   void load_state_dict(const NamedTensors& state);
 
  private:
@@ -144,7 +147,7 @@ class ADJOINT_API Schedule {
 
   detail::ScheduleHold hold_;
   std::vector<Curve> curves_;
-  std::vector<double> base_lrs_;  // (groups)
+  std::vector<double> base_lrs_;  // one per group
   std::int64_t last_epoch_ = 0;
 };
 
@@ -152,9 +155,9 @@ class ADJOINT_API Schedule {
 template <ScheduleOptions Options>
 class ScheduleOf : public Schedule {
  public:
-  /// Throws Error for options that are none, and as Schedule does.
+  /// Throws Error for invalid options, and as Schedule does.
   ScheduleOf(Optimizer& optimizer, const Options& options) : Schedule(optimizer, {Curve(options)}) {}
-  /// The first one or two options alone, as in PyTorch: StepLR(sgd, 30, 0.1), LambdaLR(sgd, f).
+  /// With only the first one or two options, as in PyTorch: StepLR(sgd, 30, 0.1), LambdaLR(sgd, f).
   template <class... First>
   requires detail::FirstOptions<Options, First...> ScheduleOf(Optimizer& optimizer, const First&... first)
       : ScheduleOf(optimizer, Options{first...}) {}
@@ -196,7 +199,7 @@ struct ADJOINT_API StepLROptions {
   double lr(double base_lr, std::int64_t t) const;
 };
 
-/// base_lr * gamma^(how many of the milestones are at most t). Milestones not negative, in any order.
+/// base_lr * gamma^(the number of milestones that are at most t). Milestones not negative, in any order.
 struct ADJOINT_API MultiStepLROptions {
   std::vector<std::int64_t> milestones = {};
   double gamma = 0.1;
@@ -240,8 +243,8 @@ struct ADJOINT_API CosineAnnealingLROptions {
   double lr(double base_lr, std::int64_t t) const;
 };
 
-/// The same, from the base rate anew after T_0 steps, then after T_0 * T_mult, then T_0 * T_mult^2, ... (SGDR). T_0 and
-/// T_mult at least 1, eta_min not negative.
+/// The same with restarts at the base rate, after T_0 steps, then after T_0 * T_mult, then T_0 * T_mult^2, ... (SGDR).
+/// T_0 and T_mult at least 1, eta_min not negative.
 struct ADJOINT_API CosineAnnealingWarmRestartsOptions {
   std::int64_t T_0 = 0;
   std::int64_t T_mult = 1;
@@ -256,12 +259,12 @@ struct ADJOINT_API CosineAnnealingWarmRestartsOptions {
 enum class Anneal { kCos, kLinear };
 
 /// From max_lr / div_factor up to max_lr in the first pct_start of total_steps, then down to max_lr / div_factor /
-/// final_div_factor, whatever the base rate; with three_phase down to where it began in as many steps as it rose, and
-/// then to the end (Smith, Topin: "Super-convergence", 2017). Meanwhile momentum, or betas[0], goes from max_momentum
-/// down to base_momentum and back: that needs an optimiser that keeps an average of gradients, so SGD and RMSprop with
-/// a momentum above 0. The step after total_steps - 1, which a loop takes behind its last update, keeps the last rate;
-/// further ones throw Error. total_steps at least 1, max_lr not negative, pct_start in [0, 1], factors above 0,
-/// momenta above 0 and below 1.
+/// final_div_factor, whatever the base rate; with three_phase it first falls to the initial rate in as many steps as it
+/// rose, and then to the end (Smith, Topin: "Super-convergence", 2017). Meanwhile momentum, or betas[0], goes from
+/// max_momentum down to base_momentum and back; that needs an optimiser that keeps an average of gradients, so SGD and
+/// RMSprop need a momentum above 0. The step after total_steps - 1, which a loop takes after its last update, keeps the
+/// last rate; further ones throw Error. total_steps at least 1, max_lr not negative, pct_start in [0, 1], factors above
+/// 0, momenta above 0 and below 1.
 struct ADJOINT_API OneCycleLROptions {
   double max_lr = 0.0;
   std::int64_t total_steps = 0;
@@ -288,7 +291,7 @@ struct ADJOINT_API LambdaLROptions {
   double lr(double base_lr, std::int64_t t) const;
 };
 
-/// The first curve up to the first milestone, then the second from its beginning, and so on. Milestones above 0 and
+/// The first curve up to the first milestone, then the second from its beginning, and so on. Milestones are above 0 and
 /// ascending, one fewer than curves.
 struct ADJOINT_API SequentialLROptions {
   std::vector<Curve> schedules = {};
@@ -300,8 +303,8 @@ struct ADJOINT_API SequentialLROptions {
   std::optional<double> momentum(std::int64_t t) const;
 };
 
-/// Curves at once: the rate of each is the base rate of the next. Of curves that multiply the base rate that is
-/// PyTorch's ChainedScheduler: all but cosines with an eta_min.
+/// Several curves at once: the rate of each is the base rate of the next. For curves that multiply the base rate that
+/// equals PyTorch's ChainedScheduler: all but cosines with an eta_min.
 struct ADJOINT_API ChainedSchedulerOptions {
   std::vector<Curve> schedules = {};
 

@@ -1,5 +1,5 @@
-// Single-instruction wrappers that kernels share: asynchronous copies, mbarriers, register reallocation, tf32 rounding.
-// Shared-memory addresses are 32-bit, as shared_address() gives them.
+// Wrappers of single instructions that kernels share: asynchronous copies, mbarriers, register reallocation, tf32
+// rounding. Shared-memory addresses are 32-bit, from shared_address().
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -12,13 +12,13 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// The block's dynamic shared memory; the alignment that swizzled operands ask for.
+/// The block's dynamic shared memory, with the alignment that swizzled operands need.
 __device__ __forceinline__ unsigned char* dynamic_smem() {
   extern __shared__ __align__(1024) unsigned char dynamic_smem_bytes[];
   return dynamic_smem_bytes;
 }
 
-/// The same value, of which the compiler no longer knows how it came about: it is kept, not worked out again.
+/// The same value, but opaque to the compiler, which therefore keeps it and does not recompute it.
 template <class T>
 __device__ __forceinline__ T opaque(T value) {
   static_assert(sizeof(T) == 4);
@@ -26,7 +26,7 @@ __device__ __forceinline__ T opaque(T value) {
   return value;
 }
 
-/// The same value, which is the same in all lanes of the warp and which the compiler now knows to be.
+/// The same value, which the caller knows to be equal in all lanes of the warp, made known to the compiler.
 template <class T>
 __device__ __forceinline__ T uniform(T value) {
   return __shfl_sync(0xffffffff, value, 0);
@@ -73,14 +73,21 @@ __device__ __forceinline__ void load_matrices_transposed(std::uint32_t (&units)[
                : "memory");
 }
 
-/// Writes what load_matrices() reads. sm_90.
+/// Writes the layout that load_matrices() reads. sm_90.
 __device__ __forceinline__ void store_matrices(std::uint32_t address, const std::uint32_t (&units)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(address), "r"(units[0]),
                "r"(units[1]), "r"(units[2]), "r"(units[3])
                : "memory");
 }
 
-/// Of kThreads threads, whole warps; barrier 0 is __syncthreads'.
+/// Writes the layout that load_matrices_transposed() reads. sm_90.
+__device__ __forceinline__ void store_matrices_transposed(std::uint32_t address, const std::uint32_t (&units)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(address), "r"(units[0]),
+               "r"(units[1]), "r"(units[2]), "r"(units[3])
+               : "memory");
+}
+
+/// A barrier of kThreads threads, whole warps; barrier 0 is __syncthreads'.
 template <int kThreads>
 __device__ __forceinline__ void barrier(int index) {
   asm volatile("bar.sync %0, %1;\n" ::"r"(index), "n"(kThreads) : "memory");
@@ -101,7 +108,7 @@ __device__ __forceinline__ void cp_async_zfill(std::uint32_t dst, const void* sr
   }
 }
 
-/// The first `bytes` of kBytes (4), which may be none, and zeros after them.
+/// The first `bytes` of kBytes (4), possibly zero of them, followed by zeros.
 template <int kBytes>
 __device__ __forceinline__ void cp_async_partial(std::uint32_t dst, const void* src, int bytes) {
   static_assert(kBytes == 4);
@@ -116,7 +123,7 @@ __device__ __forceinline__ void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
 }
 
-/// The same for a number that only the run knows, up to 7.
+/// The same for a number known only at run time, up to 7.
 __device__ __forceinline__ void cp_async_wait_at_most(int pending) {
   switch (pending) {
     case 0: return cp_async_wait<0>();
@@ -157,8 +164,9 @@ __device__ __forceinline__ std::uint32_t address_in_cluster(std::uint32_t addres
   return result;
 }
 
-/// On a barrier at an address_in_cluster(). Released to its own block's threads only, which suffices for what the
-/// asynchronous proxy overwrites next; .release.cluster would be a fence of all memory, some 600 clocks.
+/// Arrives on a barrier at an address_in_cluster(). It releases only to its own block's threads, which suffices for
+/// memory that the asynchronous proxy overwrites next; .release.cluster would be a fence of all memory, some 600
+/// clocks.
 __device__ __forceinline__ void mbarrier_arrive_in_cluster(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];\n" ::"r"(barrier) : "memory");
 }
@@ -170,7 +178,7 @@ __device__ __forceinline__ int cluster_rank() {
   return rank;
 }
 
-/// Of all threads of all blocks of the cluster.
+/// A barrier of all threads of all blocks of the cluster.
 __device__ __forceinline__ void cluster_barrier() {
   asm volatile(
       "barrier.cluster.arrive.release;\n"
@@ -196,7 +204,7 @@ __device__ __forceinline__ void mbarrier_wait(std::uint32_t barrier, std::uint32
       : "memory");
 }
 
-/// Whether the phase of the given parity is complete.
+/// Returns true if the phase of the given parity is complete.
 __device__ __forceinline__ bool mbarrier_test(std::uint32_t barrier, std::uint32_t parity) {
   std::uint32_t done;
   asm volatile(
@@ -211,8 +219,8 @@ __device__ __forceinline__ bool mbarrier_test(std::uint32_t barrier, std::uint32
   return done != 0;
 }
 
-/// Waits until the kernels before this one have ended and what they wrote is there: a kernel that launch_early()
-/// launched reads and writes no global memory before. Kernels of GPUs before Hopper are not launched early.
+/// Waits until the kernels before this one have ended and their writes are visible. A kernel that launch_early()
+/// launched must not read or write global memory before. Kernels of GPUs before Hopper are not launched early.
 __device__ __forceinline__ void wait_for_earlier_kernels() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;\n" ::: "memory");
@@ -239,9 +247,9 @@ __device__ __forceinline__ void bulk_copy_to_cluster(std::uint32_t dst, const vo
       : "memory");
 }
 
-/// Copies the map's box that begins at the place of these coordinates, innermost first, and reports its bytes, zeros
-/// for what lies outside among them, to the barrier. dst: a multiple of 128; at[0]: of 16 bytes, or the instruction is
-/// illegal (seen on an H200).
+/// Copies the map's box that begins at these coordinates, innermost first, and reports its bytes, including zeros for
+/// elements outside, to the barrier. dst: a multiple of 128; at[0]: of 16 bytes, or the instruction is illegal (seen on
+/// an H200).
 __device__ __forceinline__ void tensor_copy(std::uint32_t dst, const TensorMap* map, const int (&at)[kTensorMapAxes],
                                             std::uint32_t barrier) {
   asm volatile(
@@ -251,8 +259,8 @@ __device__ __forceinline__ void tensor_copy(std::uint32_t dst, const TensorMap* 
       : "memory");
 }
 
-/// The other way: writes the box that lies at `src` to that place, but for what lies outside, when it comes to it. Ends
-/// with this thread's bulk_commit() and what waits for that.
+/// The reverse: asynchronously writes the box at `src` to those coordinates, except for elements outside. Follow it
+/// with this thread's bulk_commit() and a wait for that.
 __device__ __forceinline__ void tensor_store(const TensorMap* map, const int (&at)[kTensorMapAxes], std::uint32_t src) {
   asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4, %5}], [%6];\n" ::"l"(map),
                "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]), "r"(src)
@@ -260,7 +268,7 @@ __device__ __forceinline__ void tensor_store(const TensorMap* map, const int (&a
 }
 
 __device__ __forceinline__ void bulk_commit() { asm volatile("cp.async.bulk.commit_group;\n" ::: "memory"); }
-/// Waits until all that this thread has committed has been read from shared memory.
+/// Waits until all bulk stores that this thread has committed have been read from shared memory.
 __device__ __forceinline__ void bulk_wait_read() { asm volatile("cp.async.bulk.wait_group.read 0;\n" ::: "memory"); }
 
 /// Orders this thread's ordinary shared-memory accesses before later ones of the asynchronous proxy (wgmma, bulk
@@ -280,8 +288,8 @@ __device__ __forceinline__ void lower_register_limit() {
 // --- tf32
 // ---------------------------------------------------------------------------------------------------------------
 
-/// a + b, rounded away from zero on a's side of it; -0 where a is negative and b is -a. By a choice between both sums,
-/// in place of two instructions of which one is left out, it was measured to cost the kernels twice as much.
+/// a + b, rounded away from zero on a's side of it; -0 if a is negative and b is -a. Choosing between both sums, in
+/// place of two instructions one of which is skipped, was measured to cost the kernels twice as much.
 __device__ __forceinline__ float add_away_from_zero(float a, float b) {
   float sum;
   asm("{\n"
@@ -295,8 +303,8 @@ __device__ __forceinline__ float add_away_from_zero(float a, float b) {
   return sum;
 }
 
-/// Rounded to nearest, the 13 low bits zero. Ties go to even on sm_90, where that is one instruction (away from zero
-/// takes three), and away from zero before it.
+/// Rounded to nearest, with the 13 low bits zero. Ties go to even on sm_90, where that is one instruction (away from
+/// zero takes three), and away from zero on older GPUs.
 __device__ __forceinline__ std::uint32_t round_to_tf32(float value) {
   std::uint32_t bits;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

@@ -15,9 +15,9 @@ namespace adjoint::cuda::wgmma {
 
 enum class Operand { kTF32, kBFloat16, kFloat16 };
 
-/// Without swizzle: core matrices of 8 times 16 bytes, `k_stride_bytes` between those along K and `row_stride_bytes`
-/// along M or N. Where an operand is K-major, the 8 are rows and 16 bytes of K lie together; where halves are not, the
-/// 8 are along K.
+/// Without swizzle: core matrices of 8 times 16 bytes, `k_stride_bytes` apart along K and `row_stride_bytes` apart
+/// along M or N. If an operand is K-major, the 8 are rows and 16 bytes of K are adjacent; for halves that are not
+/// K-major, the 8 are along K.
 __device__ __forceinline__ std::uint64_t matrix_descriptor(std::uint32_t shared_address, int k_stride_bytes,
                                                            int row_stride_bytes = 128) {
   return static_cast<std::uint64_t>((shared_address & 0x3ffffU) >> 4) |
@@ -25,18 +25,19 @@ __device__ __forceinline__ std::uint64_t matrix_descriptor(std::uint32_t shared_
          static_cast<std::uint64_t>(static_cast<std::uint32_t>(row_stride_bytes) >> 4) << 32;
 }
 
-/// K-major with the 128-byte swizzle: column n's 128 bytes of K at n * 128, their 16-byte chunks at chunk ^ (n % 8).
-/// The first column's bytes begin at a multiple of 1024; the address advances along K within them.
-__device__ __forceinline__ std::uint64_t swizzled_descriptor(std::uint32_t shared_address) {
+/// K-major with the 128-byte swizzle: the 128 bytes of K of eight columns one after the other, `eight_bytes` from those
+/// of the previous eight, with 16-byte chunks at chunk ^ (address / 128 % 8). The first column's bytes may therefore
+/// begin at any multiple of 128; the address advances along K within them.
+__device__ __forceinline__ std::uint64_t swizzled_descriptor(std::uint32_t shared_address, int eight_bytes = 1024) {
   return static_cast<std::uint64_t>((shared_address & 0x3ffffU) >> 4) | std::uint64_t{1} << 16 |
-         static_cast<std::uint64_t>(1024 >> 4) << 32 | std::uint64_t{1} << 62;
+         static_cast<std::uint64_t>(static_cast<std::uint32_t>(eight_bytes) >> 4) << 32 | std::uint64_t{1} << 62;
 }
 
-/// An operand's axis that is contiguous in shared memory: that of the sums, or the other.
+/// The operand's axis that is contiguous in shared memory: the summed axis, or the other.
 enum class Major { kK, kMN };
 
 /// Blocks of 128 bytes along the contiguous axis and 64 elements along the other, of 8 KB each and one after the other
-/// where the operand has more than 64 along M or N; swizzled like swizzled_descriptor()'s. The address advances by
+/// if the operand has more than 64 along M or N; swizzled as in swizzled_descriptor(). The address advances by
 /// kMajorStep along K.
 template <Major kMajor>
 __device__ __forceinline__ std::uint64_t block_descriptor(std::uint32_t shared_address) {
@@ -45,16 +46,16 @@ __device__ __forceinline__ std::uint64_t block_descriptor(std::uint32_t shared_a
   return static_cast<std::uint64_t>((shared_address & 0x3ffffU) >> 4) | kBlock >> 4 << 16 | kRows >> 4 << 32 |
          std::uint64_t{1} << 62;
 }
-/// From a product's K to the next one's, in units of 16 bytes.
+/// The step from one product's K to the next one's, in units of 16 bytes.
 template <Major kMajor>
 inline constexpr int kMajorStep = kMajor == Major::kK ? 2 : 128;
 
-/// A descriptor's address, which is in the lower word, `by` 16 bytes further.
+/// Advances a descriptor's address, which is in the lower word, by `by` * 16 bytes.
 __device__ __forceinline__ std::uint64_t moved(std::uint64_t descriptor, int by) {
   return descriptor >> 32 << 32 | (static_cast<std::uint32_t>(descriptor) + static_cast<std::uint32_t>(by));
 }
 
-/// Before the first multiply(), and after any ordinary write of its registers.
+/// Call it before the first multiply(), and after any ordinary write to its registers.
 __device__ __forceinline__ void fence() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
 __device__ __forceinline__ void commit() { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }
 /// Waits until at most kPending groups are in flight.
@@ -64,7 +65,7 @@ __device__ __forceinline__ void wait() {
 }
 
 /// Keeps the compiler from moving ordinary uses of registers across the asynchronous products around this point: before
-/// fence() for what was written, after wait() for what is read.
+/// fence() for written registers, after wait() for read ones.
 template <int kCount>
 __device__ __forceinline__ void pin(float (&registers)[kCount]) {
 #pragma unroll
@@ -76,12 +77,12 @@ __device__ __forceinline__ void pin(std::uint32_t (&registers)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(registers[i])::"memory");
 }
 
-/// D = A * B where `accumulate` is 0, else D += A * B.
+/// D = A * B if `accumulate` is 0, else D += A * B.
 template <Operand kOperand, int kColumns>
 __device__ __forceinline__ void multiply(float (&d)[kColumns / 2], const std::uint32_t (&a)[4], std::uint64_t b,
                                          int accumulate = 1);
 
-/// `factors` and `flag`: names of the operands behind the sums.
+/// `factors` and `flag`: names of the operands after the sums.
 #define ADJOINT_WGMMA_MULTIPLY(operand, columns, sums, factors, flag, instruction, majors)                         \
   template <>                                                                                                      \
   __device__ __forceinline__ void multiply<Operand::operand, columns>(float(&d)[sums], const std::uint32_t(&a)[4], \

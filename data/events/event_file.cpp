@@ -5,17 +5,24 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/crc32c.h>
+#include <adjoint/core/file.h>
 #include <adjoint/data/append_file.h>
 
 #include <events.pb.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <charconv>
 #include <chrono>
+#include <cstring>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <type_traits>
+#include <unordered_map>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace adjoint::data {
@@ -35,12 +42,17 @@ std::string little_endian(T value) {
   return bytes;
 }
 
+/// The bytes before a record's data.
+std::string framed_length(std::uint64_t bytes) {
+  const std::string length = little_endian(bytes);
+  return length + little_endian(masked_crc(length));
+}
+
 std::string record_of(const events::Event& event) {
   std::string data;
   ADJOINT_CHECK(event.SerializeToString(&data), "event_writer: an event must take less than 2 GiB; got {} bytes",
                 event.ByteSizeLong());
-  const std::string length = little_endian(std::uint64_t{data.size()});
-  return length + little_endian(masked_crc(length)) + data + little_endian(masked_crc(data));
+  return framed_length(data.size()) + data + little_endian(masked_crc(data));
 }
 
 std::string bytes_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
@@ -75,7 +87,7 @@ void set(events::Summary::Value& value, const LogHistogram& histogram) {
   out.mutable_bucket()->Add(histogram.buckets.begin(), histogram.buckets.end());
 }
 
-// As TensorBoard's text plugin finds it: a tensor of strings.
+// In the form of TensorBoard's text plugin: a tensor of strings.
 void set(events::Summary::Value& value, const LogText& text) {
   constexpr int kString = 7;
   value.mutable_metadata()->mutable_plugin_data()->set_plugin_name("text");
@@ -85,19 +97,85 @@ void set(events::Summary::Value& value, const LogText& text) {
   out.add_string_val(text.text);
 }
 
-/// The names of files made by one process in one second differ by a number; TensorBoard takes them in order of name.
-fs::path file_name() {
+constexpr std::string_view kPrefix = "events.out.tfevents.";
+
+/// The folder's event files, sorted by name, TensorBoard's order.
+std::vector<std::string> older_files(const fs::path& folder) {
+  std::error_code error;
+  std::vector<std::string> names = names_in(folder, error);
+  ADJOINT_CHECK(!error, "event_writer: cannot list the folder '{}': {}", folder.string(), error.message());
+  std::erase_if(names, [](const std::string& name) { return !name.starts_with(kPrefix); });
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// A name that sorts behind all older ones. A number distinguishes files that one process makes within one second.
+std::string file_name(const std::vector<std::string>& older) {
   static std::atomic<int> made{0};
   const auto now = std::chrono::system_clock::now().time_since_epoch();
+  std::int64_t seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0 || host[0] == '\0') host = {'h', 'o', 's', 't'};
-  return fmt::format("events.out.tfevents.{:010}.{}.{}.{}",
-                     std::chrono::duration_cast<std::chrono::seconds>(now).count(), host.data(), ::getpid(), made++);
+  const int number = made++;
+  const auto name = [&] { return fmt::format("{}{:010}.{}.{}.{}", kPrefix, seconds, host.data(), ::getpid(), number); };
+  if (!older.empty() && name() <= older.back()) {
+    const char* const begin = older.back().data() + kPrefix.size();
+    std::int64_t last = 0;
+    std::from_chars(begin, older.back().data() + older.back().size(), last);
+    seconds = std::max(seconds, std::min(last, std::int64_t{9999999998}) + 1);
+  }
+  return name();
+}
+
+/// The steps of a series.
+struct Steps {
+  std::int64_t first = 0, last = 0;
+};
+using Series = std::unordered_map<std::string, Steps>;
+
+/// Adds the series of a file, up to its first damage. Pictures and similar records are not read, because scalars
+/// accompany them.
+void add_series(const fs::path& path, Series& all) {
+  constexpr std::uint64_t kMostBytes = 1 << 16, kBefore = 12, kBehind = 4;
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  std::string bytes;
+  const auto read = [&](std::uint64_t from, std::uint64_t count) {
+    bytes.resize(count);
+    return ::pread(file.get(), bytes.data(), count, static_cast<off_t>(from)) == static_cast<ssize_t>(count);
+  };
+  for (std::uint64_t at = 0, length = 0; read(at, kBefore); at += kBefore + length + kBehind) {
+    std::memcpy(&length, bytes.data(), sizeof(length));
+    if (bytes != framed_length(length)) return;
+    if (length > kMostBytes) continue;
+    events::Event event;
+    if (!read(at + kBefore, length) || !event.ParseFromString(bytes)) return;
+    const std::int64_t step = event.step();
+    if (event.session_log().status() == events::SessionLog::START) {
+      std::erase_if(all, [&](const auto& entry) { return entry.second.first >= step; });
+      for (auto& [tag, steps] : all) steps.last = std::min(steps.last, step - 1);
+    }
+    for (const auto& value : event.summary().value()) {
+      Steps& steps = all.try_emplace(value.tag(), Steps{step, step}).first->second;
+      steps = {std::min(steps.first, step), std::max(steps.last, step)};
+    }
+  }
+}
+
+Series series_of(const fs::path& folder, const std::vector<std::string>& files) {
+  Series all;
+  for (const std::string& file : files) add_series(folder / file, all);
+  return all;
+}
+
+/// A series with only one step, such as a run's options, does not go back if that step repeats.
+bool goes_back(const Steps& before, std::int64_t step) {
+  return step < before.last || (step == before.last && before.first < before.last);
 }
 
 class EventWriter final : public LogWriter {
  public:
-  explicit EventWriter(const fs::path& path) : file_("event_writer", path, AppendFile::If::kNew) {
+  EventWriter(const fs::path& folder, const std::vector<std::string>& older)
+      : before_(series_of(folder, older)), file_("event_writer", folder / file_name(older), AppendFile::If::kNew) {
     events::Event event;
     event.set_wall_time(std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count());
     event.set_file_version("brain.Event:2");
@@ -108,6 +186,15 @@ class EventWriter final : public LogWriter {
     events::Event event;
     event.set_wall_time(record.wall_time);
     event.set_step(record.step);
+    if (const auto series = before_.find(record.tag); series != before_.end()) {
+      if (goes_back(series->second, record.step)) {
+        event.mutable_session_log()->set_status(events::SessionLog::START);
+        file_.append(record_of(event));
+        before_.clear();
+      } else {
+        before_.erase(series);
+      }
+    }
     auto& value = *event.mutable_summary()->add_value();
     value.set_tag(record.tag);
     std::visit([&](const auto& what) { set(value, what); }, record.value);
@@ -115,6 +202,7 @@ class EventWriter final : public LogWriter {
   }
 
  private:
+  Series before_;  // series of older files that have not continued yet, until a session's start is recorded
   AppendFile file_;
 };
 
@@ -124,7 +212,7 @@ std::unique_ptr<LogWriter> event_writer(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   ADJOINT_CHECK(!error, "event_writer: cannot make the folder '{}': {}", folder.string(), error.message());
-  return std::make_unique<EventWriter>(folder / file_name());
+  return std::make_unique<EventWriter>(folder, older_files(folder));
 }
 
 }  // namespace adjoint::data

@@ -15,8 +15,8 @@ namespace distributed = adjoint::distributed;
 using adjoint::Tensor;
 
 constexpr double kDecay = 0.99;
-// Shares of what a code would have of a batch were all alike: below the first one begins again, and counts as having
-// the second, so that it has some hundred steps to be found useful.
+// Shares of a code's equal share of a batch: a code below the first is restarted, and counts as having the second, so
+// that it has some hundred steps to prove useful.
 constexpr double kLeast = 1.0 / 16.0, kFresh = 1.0 / 4.0;
 
 /// (N, width, H, W) -> (N H W, width), float32.
@@ -27,13 +27,7 @@ Tensor rows(const Tensor& vectors) {
 }  // namespace
 
 // A count of 0: every code begins at a vector of the first batch.
-Codebook::Codebook(std::int64_t codes, std::int64_t width)
-    : Module("Codebook"),
-      codes_(codes),
-      width_(width),
-      counts_(register_buffer("counts", Tensor::zeros({codes}))),
-      sums_(register_buffer("sums", Tensor::zeros({codes, width}))),
-      codebook_(register_buffer("codebook", Tensor::randn({codes, width}))) {}
+Codebook::Codebook(std::int64_t codes, std::int64_t width) : Module("Codebook"), codes_(codes), width_(width) {}
 
 Tensor Codebook::nearest(const Tensor& vectors) const {
   const adjoint::PauseTape pause;

@@ -15,7 +15,8 @@ namespace {
 namespace nn = adjoint::nn;
 using adjoint::Tensor;
 
-// Zeros around x so that what a kernel of (2, 3), (1, 3), (2, 2) or (2, 1) sees is at and above, or at, above and left.
+// Zeros around x so that a kernel of (2, 3), (1, 3), (2, 2) or (2, 1) sees the lines at and above, or the places at,
+// above and left.
 Tensor above(const Tensor& x) { return adjoint::pad(x, {1, 1, 1, 0}); }
 Tensor left(const Tensor& x) { return adjoint::pad(x, {1, 0, 1, 0}); }
 Tensor down_by_one(const Tensor& x) { return adjoint::pad(x, {0, 0, 1, -1}); }
@@ -24,15 +25,7 @@ Tensor right_by_one(const Tensor& x) { return adjoint::pad(x, {1, -1, 0, 0}); }
 }  // namespace
 
 Prior::Prior(std::int64_t codes, std::int64_t width, std::int64_t blocks)
-    : Module("Prior"),
-      embedding_(register_module("embedding", nn::Embedding(codes, width))),
-      first_above_(register_module("first_above", nn::Conv2d(width, width, {.kernel_size = {2, 3}}))),
-      first_line_(register_module("first_line", nn::Conv2d(width, width, {.kernel_size = {1, 3}, .padding = {0, 1}}))),
-      first_left_(register_module("first_left", nn::Conv2d(width, width, {.kernel_size = {2, 1}}))),
-      above_(register_module("above", Convs())),
-      left_(register_module("left", Convs())),
-      across_(register_module("across", Convs())),
-      out_(register_module("out", nn::Conv2d(width, codes, {.kernel_size = 1}))) {
+    : Module("Prior"), codes_(codes), width_(width) {
   for (std::int64_t i = 0; i < blocks; ++i) {
     for (int convs = 0; convs < 2; ++convs) {
       above_.append(nn::Conv2d(width, width, {.kernel_size = {2, 3}}));

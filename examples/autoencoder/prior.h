@@ -1,6 +1,6 @@
-// What codes follow which: the distribution of a grid of codes, each given those before it, line by line, by
-// convolutions that see nothing else, as in PixelCNN++ (Salimans, Karpathy, Chen, Kingma, 2017): one stream sees the
-// lines above, the other, beside that, what stands to the left.
+// The distribution of a grid of codes, each given the codes before it, line by line, by convolutions that see nothing
+// else, as in PixelCNN++ (Salimans, Karpathy, Chen, Kingma, 2017): one stream sees the lines above, the other also the
+// codes to the left.
 #pragma once
 
 #include <adjoint/nn/conv.h>
@@ -20,11 +20,19 @@ class Prior : public adjoint::nn::Module {
   adjoint::Tensor sample(std::int64_t count, std::int64_t height, std::int64_t width, adjoint::Device device) const;
 
  private:
-  using Convs = adjoint::nn::ModuleList<adjoint::nn::Conv2d>;
-  adjoint::nn::Child<adjoint::nn::Embedding> embedding_;
-  adjoint::nn::Child<adjoint::nn::Conv2d> first_above_, first_line_, first_left_;
-  adjoint::nn::Child<Convs> above_, left_, across_;
-  adjoint::nn::Child<adjoint::nn::Conv2d> out_;
+  using Conv = adjoint::nn::Conv2d;
+  using Convs = adjoint::nn::ModuleList<Conv>;
+  std::int64_t codes_, width_;
+  adjoint::nn::Child<adjoint::nn::Embedding> embedding_ =
+      register_module("embedding", adjoint::nn::Embedding(codes_, width_));
+  adjoint::nn::Child<Conv> first_above_ = register_module("first_above", Conv(width_, width_, {2, 3}));
+  adjoint::nn::Child<Conv> first_line_ =
+      register_module("first_line", Conv(width_, width_, {1, 3}, {.padding = {0, 1}}));
+  adjoint::nn::Child<Conv> first_left_ = register_module("first_left", Conv(width_, width_, {2, 1}));
+  adjoint::nn::Child<Convs> above_ = register_module("above", Convs());
+  adjoint::nn::Child<Convs> left_ = register_module("left", Convs());
+  adjoint::nn::Child<Convs> across_ = register_module("across", Convs());
+  adjoint::nn::Child<Conv> out_ = register_module("out", Conv(width_, codes_, 1));
 };
 
 }  // namespace autoencoder

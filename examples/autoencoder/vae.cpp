@@ -22,7 +22,9 @@ VaeOptions checked(const VaeOptions& o) {
   return o;
 }
 
-nn::Sequential encoder_layers(const VaeOptions& o) {
+}  // namespace
+
+nn::Sequential Vae::encoder(const VaeOptions& o) {
   nn::Sequential layers;
   std::int64_t in = kPicture;
   for (std::int64_t level = 0; level < kHalvings; ++level) {
@@ -37,7 +39,7 @@ nn::Sequential encoder_layers(const VaeOptions& o) {
   return layers;
 }
 
-nn::Sequential decoder_layers(const VaeOptions& o) {
+nn::Sequential Vae::decoder(const VaeOptions& o) {
   nn::Sequential layers;
   std::int64_t in = o.features << (kHalvings - 1);
   layers.append(nn::Linear(o.latent, in * kLeast * kLeast));
@@ -55,13 +57,7 @@ nn::Sequential decoder_layers(const VaeOptions& o) {
   return layers;
 }
 
-}  // namespace
-
-Vae::Vae(const VaeOptions& options)
-    : Module("Vae"),
-      options_(checked(options)),
-      encoder_(register_module("encoder", encoder_layers(options_))),
-      decoder_(register_module("decoder", decoder_layers(options_))) {}
+Vae::Vae(const VaeOptions& options) : Module("Vae"), options_(checked(options)) {}
 
 Vae::Output Vae::operator()(const Tensor& pictures, const Tensor& noise) const {
   const Tensor both = encoder_(pictures).to(adjoint::kFloat32);

@@ -40,15 +40,19 @@ class Vae final : public adjoint::nn::Module, public Model {
   double bits() const override { return 32.0; }
 
  private:
+  static adjoint::nn::Sequential encoder(const VaeOptions& options);
+  static adjoint::nn::Sequential decoder(const VaeOptions& options);
+
   VaeOptions options_;
-  adjoint::nn::Child<adjoint::nn::Sequential> encoder_, decoder_;
+  adjoint::nn::Child<adjoint::nn::Sequential> encoder_ = register_module("encoder", encoder(options_));
+  adjoint::nn::Child<adjoint::nn::Sequential> decoder_ = register_module("decoder", decoder(options_));
 };
 
 /// KL(N(mean, variance) || N(0, 1)) of each picture and number, (N, latent), in nats.
 adjoint::Tensor divergence(const adjoint::Tensor& mean, const adjoint::Tensor& log_variance);
 
-/// The negative evidence lower bound, in nats an element and up to a constant, where the decoder's variance is the best
-/// one for the batch (Rybkin, Daniilidis, Levine: "Simple and effective VAE training with calibrated decoders", 2021):
+/// The negative evidence lower bound, in nats an element and up to a constant, with the decoder variance that is best
+/// for the batch (Rybkin, Daniilidis, Levine: "Simple and effective VAE training with calibrated decoders", 2021):
 /// log(mean squared error) / 2 + beta * divergence of a picture / elements of a picture. A beta other than 1: Higgins
 /// et al.: "beta-VAE", 2017.
 adjoint::Tensor vae_loss(const Vae::Output& output, const adjoint::Tensor& pictures, double beta);

@@ -16,7 +16,7 @@ namespace {
 namespace nn = adjoint::nn;
 using adjoint::Tensor;
 
-constexpr std::int64_t kPicture = 3, kGrid = examples::kPictureExtent / 4, kBlocks = 2, kPriorBlocks = 4;
+constexpr std::int64_t kPicture = 3, kGrid = examples::kPictureExtent / 4, kBlocks = 2;
 
 VqVaeOptions checked(const VqVaeOptions& o) {
   check_option("codes", o.codes, 2, 1 << 16);
@@ -27,19 +27,19 @@ VqVaeOptions checked(const VqVaeOptions& o) {
 
 class Residual : public nn::Module {
  public:
-  explicit Residual(std::int64_t channels)
-      : Module("Residual"),
-        body_(register_module("body", nn::Sequential{nn::ReLU(),
-                                                     nn::Conv2d(channels, channels, {.kernel_size = 3, .padding = 1}),
-                                                     nn::ReLU(), nn::Conv2d(channels, channels, {.kernel_size = 1})})) {
-  }
+  explicit Residual(std::int64_t channels) : Module("Residual"), channels_(channels) {}
   Tensor operator()(const Tensor& x) const { return x + body_(x); }
 
  private:
-  nn::Child<nn::Sequential> body_;
+  std::int64_t channels_;
+  nn::Child<nn::Sequential> body_ =
+      register_module("body", nn::Sequential{nn::ReLU(), nn::Conv2d(channels_, channels_, 3, {.padding = 1}),
+                                             nn::ReLU(), nn::Conv2d(channels_, channels_, 1)});
 };
 
-nn::Sequential encoder_layers(const VqVaeOptions& o) {
+}  // namespace
+
+nn::Sequential VqVae::encoder(const VqVaeOptions& o) {
   const std::int64_t wide = 2 * o.features;
   nn::Sequential layers{nn::Conv2d(kPicture, o.features, {.kernel_size = 4, .stride = 2, .padding = 1}), nn::ReLU(),
                         nn::Conv2d(o.features, wide, {.kernel_size = 4, .stride = 2, .padding = 1}), nn::ReLU(),
@@ -50,7 +50,7 @@ nn::Sequential encoder_layers(const VqVaeOptions& o) {
   return layers;
 }
 
-nn::Sequential decoder_layers(const VqVaeOptions& o) {
+nn::Sequential VqVae::decoder(const VqVaeOptions& o) {
   const std::int64_t wide = 2 * o.features;
   nn::Sequential layers{nn::Conv2d(o.width, wide, {.kernel_size = 3, .padding = 1})};
   for (std::int64_t i = 0; i < kBlocks; ++i) layers.append(Residual(wide));
@@ -61,15 +61,7 @@ nn::Sequential decoder_layers(const VqVaeOptions& o) {
   return layers;
 }
 
-}  // namespace
-
-VqVae::VqVae(const VqVaeOptions& options)
-    : Module("VqVae"),
-      options_(checked(options)),
-      encoder_(register_module("encoder", encoder_layers(options_))),
-      decoder_(register_module("decoder", decoder_layers(options_))),
-      codebook_(register_module("codebook", Codebook(options_.codes, options_.width))),
-      prior_(register_module("prior", Prior(options_.codes, 2 * options_.features, kPriorBlocks))) {}
+VqVae::VqVae(const VqVaeOptions& options) : Module("VqVae"), options_(checked(options)) {}
 
 VqVae::Output VqVae::operator()(const Tensor& pictures) const {
   const Tensor vectors = encode(pictures);

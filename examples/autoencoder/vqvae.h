@@ -49,10 +49,16 @@ class VqVae final : public adjoint::nn::Module, public Model {
   double bits() const override;
 
  private:
+  static constexpr std::int64_t kPriorBlocks = 4;
+  static adjoint::nn::Sequential encoder(const VqVaeOptions& options);
+  static adjoint::nn::Sequential decoder(const VqVaeOptions& options);
+
   VqVaeOptions options_;
-  adjoint::nn::Child<adjoint::nn::Sequential> encoder_, decoder_;
-  adjoint::nn::Child<Codebook> codebook_;
-  adjoint::nn::Child<Prior> prior_;
+  adjoint::nn::Child<adjoint::nn::Sequential> encoder_ = register_module("encoder", encoder(options_));
+  adjoint::nn::Child<adjoint::nn::Sequential> decoder_ = register_module("decoder", decoder(options_));
+  adjoint::nn::Child<Codebook> codebook_ = register_module("codebook", Codebook(options_.codes, options_.width));
+  adjoint::nn::Child<Prior> prior_ =
+      register_module("prior", Prior(options_.codes, 2 * options_.features, kPriorBlocks));
 };
 
 }  // namespace autoencoder

@@ -28,6 +28,7 @@ namespace {
 
 constexpr int kFailed = 1, kUsage = 2, kSignal = 128;  // a shell's exit code of a program that a signal ended
 constexpr std::int64_t kMany = 1'000'000'000;
+constexpr std::int64_t kTests = 5;  // of a training, at least: fewer points are no curve
 
 /// Has every whole number of the command line be a decimal one of 64 bits. CLI11 2.1 reads them with strtoull() and
 /// strtoll(), which make a number near 2^64 of -1, the largest number of those beyond, and 8 of 010.
@@ -36,7 +37,7 @@ void check_whole_numbers(const std::string& program, CLI::App& app) {
     option->transform([](std::string text) {
       const std::size_t sign = text.find_first_of("+-") == 0 ? 1 : 0;
       const std::size_t first = std::min(text.find_first_not_of('0', sign), text.size() - 1);
-      // 0x10 stays what it is.
+      // 0x10 stays unchanged.
       if (first > sign && text.find_first_not_of("0123456789", sign) == std::string::npos)
         text.erase(sign, first - sign);
       return text;
@@ -55,6 +56,46 @@ void check_whole_numbers(const std::string& program, CLI::App& app) {
     if (option->get_type_name() == "UINT") within(option, std::strtoull);
     if (option->get_type_name() == "INT") within(option, std::strtoll);
   }
+}
+
+/// How many letters must be changed, added or left out (Levenshtein) to make the one of the other.
+std::size_t distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j < row.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, changed}));
+    }
+  }
+  return row.back();
+}
+
+/// The name that was most likely meant; empty where none is near.
+std::string nearest(const std::string& text, const std::vector<std::string>& names) {
+  std::string best;
+  std::size_t least = std::min<std::size_t>(2, (text.size() + 1) / 3) + 1;
+  for (const std::string& name : names) {
+    if (const std::size_t far = distance(text, name); far < least) {
+      least = far;
+      best = name;
+    }
+  }
+  return best;
+}
+
+/// The options of a verb, with their dashes; of the program itself, its verbs.
+std::vector<std::string> names_of(const CLI::App& app, bool verbs) {
+  std::vector<std::string> names;
+  if (verbs) {
+    for (const CLI::App* verb : app.get_subcommands({})) names.push_back(verb->get_name());
+    return names;
+  }
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
 }
 
 }  // namespace
@@ -103,8 +144,11 @@ adjoint::Device Program::device() const {
 
 void Program::load_settings() {
   const auto path = std::filesystem::path(run_.out) / Loop::kCheckpoint;
+  const std::int64_t asked = run_.steps;
   try {
     settings_.load(State::settings(path));
+    if (steps_->option().count() > 0) run_.steps = asked;
+    settings_.check();
   } catch (const nlohmann::json::exception& error) {
     throw adjoint::Error(fmt::format("{}: cannot go on from '{}': {}", name_, path.string(), error.what()));
   } catch (const adjoint::OutOfMemoryError&) {
@@ -112,6 +156,26 @@ void Program::load_settings() {
   } catch (const adjoint::Error& error) {
     throw adjoint::Error(fmt::format("{}: cannot go on from '{}': {}", name_, path.string(), error.what()));
   }
+}
+
+// What a training of hours made goes only where that is said.
+void Program::check_not_held() const {
+  const std::filesystem::path out = run_.out;
+  std::string held;
+  try {
+    const auto path = out / Loop::kCheckpoint;
+    if (!std::filesystem::exists(path)) return;
+    const std::int64_t done = State::values(path).at("loop.step"), steps = State::settings(path).at("steps");
+    if (done == 0) return;
+    held = done == steps ? fmt::format("a finished training of {} steps", steps)
+                         : fmt::format("a training of which {} of {} steps are done", done, steps);
+  } catch (const std::exception&) {
+    return;  // what cannot be read cannot be gone on with either
+  }
+  throw adjoint::Error(fmt::format(
+      "{}: '{}' holds {}; go on with it by --resume (longer, with --steps), name another folder by --out, or "
+      "replace it by --overwrite",
+      name_, run_.out, held));
 }
 
 int Program::train() {
@@ -122,12 +186,15 @@ int Program::train() {
     load_settings();
   } else {
     if (run_.quick) settings_.make_quick();
+    if (test_every_->option().count() == 0)
+      run_.test_every = std::min(run_.test_every, std::max<std::int64_t>(1, run_.steps / kTests));
     settings_.check();
   }
   run_.device = device();
   if (run_.graph && train_->count("--graph") > 0 && run_.device.is_cpu() && rank == 0)
     fmt::print("{}: --graph: a CPU has no CUDA graphs, so every step simply runs\n", name_);
   RunFolder folder(name_, run_.out);
+  if (!resume_ && !overwrite_ && rank == 0) check_not_held();
   catch_interrupts();
   const adjoint::Generator own = adjoint::Generator(run_.seed).fork(rank);
   run_.data_seed = rank == 0 ? run_.seed : own.seed();
@@ -161,6 +228,9 @@ int Program::train() {
     fmt::print("{} on {}{}\n", training->description(),
                distributed::world_size() > 1 ? fmt::format("{} ranks, rank 0 on ", distributed::world_size()) : "",
                to_string(run_.device));
+    if (resume_ && loop.steps_done() == run_.steps)
+      fmt::print("All of its {} steps are done; to train longer: {} train --resume --steps {} --out {}\n", run_.steps,
+                 name_, 2 * run_.steps, run_.out);
   }
   std::fflush(stdout);
   const bool done = loop.run(folder, [] { return interrupted() != 0; });
@@ -181,13 +251,34 @@ int Program::train() {
   return 0;
 }
 
+int Program::wrong_usage(const CLI::ParseError& error) const {
+  if (error.get_exit_code() == 0) return app_.exit(error);  // it was asked for help
+  const auto verbs = app_.get_subcommands();
+  const CLI::App& used = verbs.empty() ? app_ : *verbs.front();
+  const std::vector<std::string> unknown = app_.remaining(true);
+  const std::string help = fmt::format("{}{} --help", name_, verbs.empty() ? "" : " " + used.get_name());
+  if (unknown.empty()) {
+    fmt::print(stderr, "{}: {}; see {}\n", name_, error.what(), help);
+    return kUsage;
+  }
+  const auto is_option = [](const std::string& text) { return text.starts_with("-"); };
+  const auto option = std::find_if(unknown.begin(), unknown.end(), is_option);
+  const std::string& first = option == unknown.end() ? unknown.front() : *option;
+  const std::string meant = nearest(first.substr(0, first.find('=')), names_of(used, verbs.empty()));
+  fmt::print(stderr, "{}: not expected: {}; {}\n", name_, fmt::join(unknown, " "),
+             meant.empty() ? fmt::format("see {}", help) : fmt::format("did you mean {}? See {}", meant, help));
+  return kUsage;
+}
+
 int Program::dispatch(int argc, char** argv) {
-  // Said last, so that the help begins with what is the program's own.
+  // Added last, so that the help begins with the program's own options.
   if (run_.out.empty()) run_.out = "out/" + name_;
   CLI::Option* resume =
-      train_->add_flag("--resume", resume_, "Go on with the interrupted training in --out, with its settings");
+      train_->add_flag("--resume", resume_,
+                       "Go on with the training in --out, with its settings; with --steps, to another end");
+  train_->add_flag("--overwrite", overwrite_, "Replace the training that --out holds")->excludes(resume);
   for (const auto& setting : settings_.all()) {
-    resume->excludes(&setting->option());
+    if (setting.get() != steps_) resume->excludes(&setting->option());
     // The help's defaults are the program's, which it may have set after the option was made.
     if (!setting->option().get_default_str().empty()) setting->option().capture_default_str();
   }
@@ -199,7 +290,7 @@ int Program::dispatch(int argc, char** argv) {
   try {
     app_.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app_.exit(error) == 0 ? 0 : kUsage;
+    return wrong_usage(error);
   }
   for (const Verb& verb : verbs_) {
     if (!*verb.app) continue;

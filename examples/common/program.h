@@ -33,24 +33,27 @@ class Program {
  public:
   Program(std::string name, const std::string& description);
 
-  /// Where the program's own options of `train` are added. Those that all programs have are there already.
+  /// The settings to which the program adds its own options of `train`. The common options are already there.
   Settings& settings() { return settings_; }
-  /// Their defaults, to be changed before main(); what the command line says, after.
+  /// Before main(), the defaults, which may be changed; afterwards, the values from the command line.
   Run& defaults() { return run_; }
-  /// The common settings of which a program says what --quick makes of them: program.steps().quick(300).
+  /// The common settings whose value for --quick a program chooses: program.steps().quick(300).
   Setting<std::int64_t>& steps() { return *steps_; }
   Setting<std::int64_t>& batch() { return *batch_; }
   Setting<std::int64_t>& test_every() { return *test_every_; }
   Setting<std::string>& precision() { return *precision_; }
 
-  /// Makes the training, once the options are known. Throws Error where there is nothing to train on.
+  /// Makes the training, once the options are known. Throws Error if there is nothing to train on.
   void on_train(std::function<std::unique_ptr<Training>(const Run& run)> make) { make_ = std::move(make); }
   /// A verb beside `train`. It has --device.
   CLI::App& verb(const std::string& name, const std::string& description,
                  std::function<void(adjoint::Device device)> action);
 
-  /// Returns the exit code: 0; 1 after an error, which is one line on standard error; 2 for wrong usage; 128 and the
-  /// signal where a training was interrupted.
+  // `train --resume --steps 2000` makes a training longer. A new training begins in a folder that holds another one
+  // only with --overwrite. Without --test-every there are five tests at least.
+
+  /// Returns the exit code: 0; 1 after an error, which is one line on standard error; 2 for wrong usage; 128 plus the
+  /// signal if a training was interrupted.
   int main(int argc, char** argv);
 
  private:
@@ -60,7 +63,9 @@ class Program {
   };
   int dispatch(int argc, char** argv);
   int train();
+  int wrong_usage(const CLI::ParseError& error) const;
   void load_settings();
+  void check_not_held() const;
   adjoint::Device device() const;
 
   std::string name_;
@@ -71,7 +76,7 @@ class Program {
   Setting<std::int64_t>*steps_, *batch_, *test_every_;
   Setting<std::string>* precision_;
   std::string device_ = "auto";
-  bool resume_ = false;
+  bool resume_ = false, overwrite_ = false;
   std::function<std::unique_ptr<Training>(const Run&)> make_;
   std::vector<Verb> verbs_;
 };

@@ -27,10 +27,20 @@ Json parsed(const nn::Safetensors& file, const char* key, const std::filesystem:
 void State::add(const std::string& name, adjoint::data::DataLoader& loader) {
   values_.push_back({name,
                      [&loader] {
-                       return Json{{"epoch", loader.state().epoch}, {"batch", loader.state().batch}};
+                       const auto at = loader.state();
+                       return Json{{"epoch", at.epoch},       {"batch", at.batch}, {"batch_size", at.batch_size},
+                                   {"examples", at.examples}, {"order", at.order}, {"drop_last", at.drop_last}};
                      },
                      [&loader](const Json& json) {
-                       loader.load_state({json.at("epoch"), json.at("batch")});
+                       adjoint::data::DataLoaderState at{.epoch = json.at("epoch"), .batch = json.at("batch")};
+                       if (json.contains("batch_size")) {  // older files have the place alone
+                         at.batch_size = json["batch_size"];
+                         at.examples = json.at("examples");
+                         at.order = json.at("order");
+                         at.drop_last = json.at("drop_last");
+                         at.seed = loader.state().seed;  // each rank has its own, and the file is rank 0's
+                       }
+                       loader.load_state(at);
                      }});
 }
 
@@ -66,6 +76,8 @@ void State::save(const std::filesystem::path& path, const Json& settings, nn::Ba
 }
 
 Json State::settings(const std::filesystem::path& path) { return parsed(nn::load_safetensors(path), kSettings, path); }
+
+Json State::values(const std::filesystem::path& path) { return parsed(nn::load_safetensors(path), kValues, path); }
 
 void State::load(const std::filesystem::path& path) {
   const nn::Safetensors file = nn::load_safetensors(path);

@@ -1,4 +1,4 @@
-// What a training must keep to go on to the bit, by name: tensors, and values as JSON.
+// The state that lets a training resume bit for bit, by name: tensors, and values as JSON.
 #pragma once
 
 #include <adjoint/core/named_tensors.h>
@@ -31,20 +31,22 @@ class State {
   }
   /// The place in its sequence of batches.
   void add(const std::string& name, adjoint::data::DataLoader& loader);
-  /// A number that must be the same when the training goes on, such as a fingerprint of its data; `what` stands in the
+  /// A number that must be the same when the training resumes, such as a fingerprint of its data; `what` appears in the
   /// error.
   void require(const std::string& name, std::uint64_t value, const std::string& what);
-  /// A text that must be the same; the error is "<what> must be <value>; got <the checkpoint's>". Checkpoints from
-  /// before it was kept may lack it.
+  /// A text that must be the same; the error is "<what> must be <value>; got <the checkpoint's>". Older checkpoints may
+  /// lack it.
   void require(const std::string& name, const std::string& value, const std::string& what);
 
-  /// Has `writer` write the file atomically, the default generator's state too, all as it is now. Throws what the
-  /// writer failed at before.
+  /// Lets `writer` write the file atomically, with the default generator's state, all as of this call. Throws the error
+  /// of the writer's previous write, if it failed.
   void save(const std::filesystem::path& path, const nlohmann::json& settings,
             adjoint::nn::BackgroundWriter& writer) const;
-  /// The settings that a checkpoint was written with. Throws Error, naming the file, for what is none.
+  /// The settings that a checkpoint was written with. Throws Error, naming the file, if it is not a checkpoint.
   static nlohmann::json settings(const std::filesystem::path& path);
-  /// Throws Error or nlohmann::json::exception where something is missing or does not fit.
+  /// Reads the values of the file at `path`, by name. Throws Error, naming the file, for anything but a state.
+  static nlohmann::json values(const std::filesystem::path& path);
+  /// Throws Error or nlohmann::json::exception if something is missing or does not fit.
   void load(const std::filesystem::path& path);
 
  private:

@@ -34,7 +34,7 @@ constexpr const char* kLog = "log";
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// Some rank says so: signals come to each of them at a moment of its own.
+// Whether any rank has it set: each rank receives signals at its own time.
 bool on_any_rank(bool own) {
   if (distributed::world_size() == 1) return own;
   Tensor any = Tensor::scalar(own ? 1 : 0, {.dtype = adjoint::kUInt8, .device = adjoint::kCPU});
@@ -81,7 +81,8 @@ void Loop::load(const RunFolder& folder) {
 
 // A run tests itself before its first and after its last step, and between.
 void Loop::check_curve() const {
-  if (step_ < 0 || step_ > run_.steps) throw adjoint::Error(fmt::format("it holds step {} of {}", step_, run_.steps));
+  if (step_ < 0 || step_ > run_.steps)
+    throw adjoint::Error(fmt::format("it has done {} steps, which --steps {} cannot undo", step_, run_.steps));
   std::int64_t last = -1;
   for (const CurvePoint& point : curve_) {
     if (point.step <= last) throw adjoint::Error("its curve must go forward");
@@ -148,8 +149,8 @@ void Loop::measure(const RunFolder& folder, const std::vector<double>& sums) {
   curve_.push_back(std::move(point));
 }
 
-/// Before rank 0 writes: the folder may have been removed, which need not lose the training too. Returns whether it
-/// was.
+/// Called before rank 0 writes: if the folder was removed, the training need not be lost too. Returns whether it was
+/// removed.
 bool Loop::prepare(RunFolder& folder) {
   const bool anew = folder.renew();
   if (anew) log_.reset();
@@ -161,7 +162,7 @@ bool Loop::prepare(RunFolder& folder) {
   return anew;
 }
 
-/// The last test: what was lost on the way to it, and what it measured first.
+/// The last test: the losses since the one before, and the first measured value.
 std::string Loop::told() const {
   const CurvePoint& point = curve_.back();
   std::string text = fmt::format("step {:>{}}/{}", point.step, fmt::formatted_size("{}", run_.steps), run_.steps);
@@ -205,7 +206,13 @@ bool Loop::run(RunFolder& folder, const std::function<bool()>& interrupted) {
     prepare_to_write();
     test(folder);
     save_beside();
-    if (leads) progress->print(told());
+    if (!leads) return;
+    progress->print(told());
+    const CurvePoint& point = curve_.back();
+    adjoint::data::Metrics metrics;  // the bar shows what was measured, not what was before
+    for (std::size_t i = 0; i < point.losses.size(); ++i) metrics.emplace_back(names_[i], point.losses[i]);
+    metrics.emplace_back(value_names_.front(), point.values.front());
+    progress->update(0, std::move(metrics));
   };
   if (curve_.empty()) test_and_save();
   auto shown = Clock::now();
@@ -221,14 +228,14 @@ bool Loop::run(RunFolder& folder, const std::function<bool()>& interrupted) {
     for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].add_(values[i].to(adjoint::kFloat64));
     ++step_;
     const bool tests = step_ % run_.test_every == 0 || step_ == run_.steps;
-    if (tests) read_sums();  // so that the device has done what is timed
+    if (tests) read_sums();  // so that the device has finished the work that is timed
     adjoint::data::Metrics metrics;
     if (leads && seconds_since(shown) > kShowEvery) {  // reading a number waits for the device
       for (std::size_t i = 0; i < values.size(); ++i) metrics.emplace_back(names_[i], values[i].item<double>());
       metrics.emplace_back(value_names_.front(), curve_.back().values.front());
       shown = Clock::now();
     }
-    seconds_ += seconds_since(started);  // with what reading waited for: a captured step is given and not awaited
+    seconds_ += seconds_since(started);  // with the waits of reading: a captured step is submitted, not awaited
     if (leads) progress->update(1, std::move(metrics));
     if (tests) test_and_save();
   }

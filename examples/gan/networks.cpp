@@ -31,7 +31,9 @@ GeneratorOptions checked(const GeneratorOptions& o) {
   return o;
 }
 
-nn::Sequential generator_layers(const GeneratorOptions& o) {
+}  // namespace
+
+nn::Sequential Generator::layers(const GeneratorOptions& o) {
   nn::Sequential layers;
   std::int64_t in = o.latent;
   for (const std::int64_t out : {4 * o.features, 2 * o.features, o.features}) {
@@ -50,7 +52,7 @@ nn::Sequential generator_layers(const GeneratorOptions& o) {
   return layers;
 }
 
-nn::Sequential discriminator_layers(std::int64_t features, Normalisation normalisation) {
+nn::Sequential Discriminator::layers(std::int64_t features, Normalisation normalisation) {
   nn::Sequential layers;
   const auto append = [&](nn::Conv2d conv) {
     if (normalisation == Normalisation::kBatch) nn::init::normal_(conv.weight, 0.0, kDeviation);
@@ -68,15 +70,12 @@ nn::Sequential discriminator_layers(std::int64_t features, Normalisation normali
   return layers;
 }
 
-}  // namespace
-
-Generator::Generator(const GeneratorOptions& options)
-    : Module("Generator"), options_(checked(options)), main_(register_module("main", generator_layers(options_))) {}
+Generator::Generator(const GeneratorOptions& options) : Module("Generator"), options_(checked(options)) {}
 
 Tensor Generator::operator()(const Tensor& noise) const { return main_(noise.unsqueeze(-1).unsqueeze(-1)); }
 
 Discriminator::Discriminator(std::int64_t features, Normalisation normalisation)
-    : Module("Discriminator"), main_(register_module("main", discriminator_layers(features, normalisation))) {}
+    : Module("Discriminator"), features_(features), normalisation_(normalisation) {}
 
 Tensor Discriminator::operator()(const Tensor& pictures) const { return main_(pictures).reshape({-1}); }
 

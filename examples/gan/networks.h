@@ -27,11 +27,13 @@ class Generator : public adjoint::nn::Module {
   const GeneratorOptions& options() const { return options_; }
 
  private:
+  static adjoint::nn::Sequential layers(const GeneratorOptions& options);
+
   GeneratorOptions options_;
-  adjoint::nn::Child<adjoint::nn::Sequential> main_;
+  adjoint::nn::Child<adjoint::nn::Sequential> main_ = register_module("main", layers(options_));
 };
 
-/// What stands between a discriminator's convolutions.
+/// The normalisation between a discriminator's convolutions.
 enum class Normalisation : std::uint8_t { kBatch, kNone, kSpectral };
 
 class Discriminator : public adjoint::nn::Module {
@@ -42,7 +44,11 @@ class Discriminator : public adjoint::nn::Module {
   adjoint::Tensor operator()(const adjoint::Tensor& pictures) const;
 
  private:
-  adjoint::nn::Child<adjoint::nn::Sequential> main_;
+  static adjoint::nn::Sequential layers(std::int64_t features, Normalisation normalisation);
+
+  std::int64_t features_;
+  Normalisation normalisation_;
+  adjoint::nn::Child<adjoint::nn::Sequential> main_ = register_module("main", layers(features_, normalisation_));
 };
 
 /// Writes parameters and buffers and, as metadata, the options.

@@ -52,13 +52,7 @@ nn::Sequential double_conv(std::int64_t in, std::int64_t out, const std::string&
 
 }  // namespace
 
-UNet::UNet(const UNetOptions& options)
-    : Module("UNet"),
-      options_((check(options), options)),
-      down_(register_module("down", nn::ModuleList<nn::Sequential>())),
-      up_convs_(register_module("up_convs", nn::ModuleList<nn::Sequential>())),
-      ups_(register_module("ups", nn::ModuleList<nn::ConvTranspose2d>())),
-      out_(register_module("out", nn::Conv2d(options.features, options.classes, {.kernel_size = 1}))) {
+UNet::UNet(const UNetOptions& options) : Module("UNet"), options_((check(options), options)) {
   std::int64_t channels = options_.features;
   down_.append(double_conv(3, channels, options_.norm));
   for (std::int64_t level = 0; level < options_.depth; ++level, channels *= 2)
@@ -78,7 +72,7 @@ Tensor UNet::operator()(const Tensor& picture) const {
   }
   for (std::size_t level = 0; level < ups_.size(); ++level) {
     const Tensor& skip = skips[skips.size() - 1 - level];
-    // What pooling cut off an odd extent, output_size gives back.
+    // output_size restores the row or column that pooling cut off an odd extent.
     x = up_convs_[level](adjoint::cat({skip, ups_[level](x, {.output_size = {skip.size(2), skip.size(3)}})}, 1));
   }
   return out_(x);

@@ -31,7 +31,7 @@ class UNet : public adjoint::nn::Module {
   adjoint::Tensor operator()(const adjoint::Tensor& picture) const;
 
   const UNetOptions& options() const { return options_; }
-  /// 2^depth: a window of a picture is pooled as the whole is, where it begins at a multiple of this.
+  /// 2^depth: a window of a picture is pooled like the whole picture if it begins at a multiple of this.
   std::int64_t alignment() const { return std::int64_t{1} << options_.depth; }
   /// Pixels, in each direction, that a score depends on, rounded up to a multiple of alignment(); with GroupNorm, whose
   /// statistics are the whole window's, beside them.
@@ -39,9 +39,13 @@ class UNet : public adjoint::nn::Module {
 
  private:
   UNetOptions options_;
-  adjoint::nn::Child<adjoint::nn::ModuleList<adjoint::nn::Sequential>> down_, up_convs_;
-  adjoint::nn::Child<adjoint::nn::ModuleList<adjoint::nn::ConvTranspose2d>> ups_;
-  adjoint::nn::Child<adjoint::nn::Conv2d> out_;
+  using Blocks = adjoint::nn::ModuleList<adjoint::nn::Sequential>;
+  using Ups = adjoint::nn::ModuleList<adjoint::nn::ConvTranspose2d>;
+  adjoint::nn::Child<Blocks> down_ = register_module("down", Blocks());
+  adjoint::nn::Child<Blocks> up_convs_ = register_module("up_convs", Blocks());
+  adjoint::nn::Child<Ups> ups_ = register_module("ups", Ups());
+  adjoint::nn::Child<adjoint::nn::Conv2d> out_ =
+      register_module("out", adjoint::nn::Conv2d(options_.features, options_.classes, 1));
 };
 
 /// Writes the parameters and, as metadata, the options and the classes' names.

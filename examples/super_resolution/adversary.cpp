@@ -19,7 +19,9 @@ constexpr double kSlope = 0.2;
 // Of the generator's learning rate: the discriminator has more parameters, and begins without bicubic interpolation.
 constexpr double kRate = 0.25;
 
-nn::Sequential layers_of(std::int64_t c) {
+}  // namespace
+
+nn::Sequential PatchDiscriminator::layers(std::int64_t c) {
   nn::Sequential layers;
   const auto append = [&](std::int64_t in, std::int64_t out, std::int64_t stride) {
     layers.append(nn::spectral_norm(nn::Conv2d(in, out, {.kernel_size = 4, .stride = stride, .padding = 1})));
@@ -34,10 +36,7 @@ nn::Sequential layers_of(std::int64_t c) {
   return layers;
 }
 
-}  // namespace
-
-PatchDiscriminator::PatchDiscriminator(std::int64_t channels)
-    : Module("PatchDiscriminator"), main_(register_module("main", layers_of(channels))) {}
+PatchDiscriminator::PatchDiscriminator(std::int64_t channels) : Module("PatchDiscriminator"), channels_(channels) {}
 
 Tensor PatchDiscriminator::operator()(const Tensor& luma, const Tensor& plain) const {
   return main_(adjoint::cat({luma, plain}, 1) * 2.0 - 1.0);

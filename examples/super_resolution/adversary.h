@@ -13,10 +13,10 @@
 
 namespace super_resolution {
 
-/// Luma and what bicubic interpolation makes of its low resolution, (N, 1, H, W) each in [0, 1] -> scores (N, 1, h, w),
-/// one for each patch of 34 x 34 pixels: the PatchGAN of Isola, Zhu, Zhou, Efros: "Image-to-image translation with
-/// conditional adversarial networks", 2017, with two halvings of the resolution, and spectral_norm in place of
-/// BatchNorm. H and W must be at least kLeastExtent.
+/// Luma and the bicubic enlargement of its low resolution, (N, 1, H, W) each in [0, 1] -> scores (N, 1, h, w), one for
+/// each patch of 34 x 34 pixels: the PatchGAN of Isola, Zhu, Zhou, Efros: "Image-to-image translation with conditional
+/// adversarial networks", 2017, with two halvings of the resolution, and spectral_norm in place of BatchNorm. H and W
+/// must be at least kLeastExtent.
 class PatchDiscriminator : public adjoint::nn::Module {
  public:
   static constexpr std::int64_t kLeastExtent = 12;
@@ -26,7 +26,10 @@ class PatchDiscriminator : public adjoint::nn::Module {
   adjoint::Tensor operator()(const adjoint::Tensor& luma, const adjoint::Tensor& plain) const;
 
  private:
-  adjoint::nn::Child<adjoint::nn::Sequential> main_;
+  static adjoint::nn::Sequential layers(std::int64_t channels);
+
+  std::int64_t channels_;
+  adjoint::nn::Child<adjoint::nn::Sequential> main_ = register_module("main", layers(channels_));
 };
 
 /// The discriminator in training, by the hinge loss.
@@ -36,8 +39,8 @@ class Adversary {
 
   void add_to(examples::State& state);
   std::int64_t num_parameters() const { return net_.num_parameters(); }
-  /// Its update, on a tape of its own: it is to tell `real` from `made`, which no tape may have recorded. Returns its
-  /// loss.
+  /// Updates the discriminator, on a tape of its own, to tell `real` from `made`, which no tape may have recorded.
+  /// Returns its loss.
   adjoint::Tensor update(examples::Arithmetic& arithmetic, const adjoint::Tensor& real, const adjoint::Tensor& made,
                          const adjoint::Tensor& plain);
   /// The generator's loss, which leaves no gradients in the discriminator.

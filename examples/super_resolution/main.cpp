@@ -12,15 +12,19 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace super_resolution {
 namespace {
 
 struct VerbOptions {
-  std::string model, from, to, images;
-  bool self_ensemble = false;
+  std::string model = "out/super_resolution/model.safetensors", from, to, images;
+  std::vector<std::string> files;
+  bool self_ensemble = false, bicubic = false;
 };
 
 Model model_on(const std::string& path, adjoint::Device device) {
@@ -29,25 +33,58 @@ Model model_on(const std::string& path, adjoint::Device device) {
   return model;
 }
 
+/// By more than rounding.
+bool bicubic_is_better(const Quality& q) {
+  return q.adjoint.psnr < q.bicubic.psnr - 0.01 || q.adjoint.ssim < q.bicubic.ssim - 5e-4;
+}
+
+/// What is most likely of the picture, from what is known: it is shrunk and enlarged again, in both ways.
+void compare_with_bicubic(const Model& model, const adjoint::Tensor& low, adjoint::Device device,
+                          const VerbOptions& options) {
+  const std::optional<Quality> q = expected_quality(model, low, device, options.self_ensemble);
+  if (!q || !bicubic_is_better(*q)) return;
+  fmt::print(
+      "Bicubic interpolation may be better for this picture: shrunk and enlarged again it has {:.2f} dB, SSIM {:.4f} by "
+      "it, and {:.2f} dB, SSIM {:.4f} by the model. --bicubic does without the model\n",
+      q->bicubic.psnr, q->bicubic.ssim, q->adjoint.psnr, q->adjoint.ssim);
+}
+
 void enlarge(const VerbOptions& options, adjoint::Device device) {
   examples::check_output("super_resolution", options.to);
   const Model model = model_on(options.model, device);
   const adjoint::Tensor low = adjoint::data::read_image(options.from, {.keep_depth = true});
   const bool deep = low.dtype() == adjoint::kFloat32;
-  const adjoint::Tensor high = upscale(model, low, device, {.self_ensemble = options.self_ensemble});
+  const adjoint::Tensor high =
+      upscale(model, low, device, {.self_ensemble = options.self_ensemble, .bicubic = options.bicubic});
   adjoint::data::write_image(options.to, high, {.bit_depth = deep ? 16 : 8});
   fmt::print("{}: {} x {} pixels\n", options.to, high.size(2), high.size(1));
+  if (!options.bicubic) compare_with_bicubic(model, low, device, options);
+}
+
+/// The positional arguments: the model in front of the others, where --model does not name it.
+void take_files(VerbOptions& options, const CLI::Option& model, std::size_t others) {
+  const bool named = model.count() > 0;
+  const std::size_t count = options.files.size();
+  if (count != others && (named || count != others + 1)) {
+    throw adjoint::Error(fmt::format("super_resolution: there must be {} files{}; got {}", others,
+                                     named ? "" : ", behind the model or alone, for the model of the default --out",
+                                     count));
+  }
+  if (count > others) options.model = options.files.front();
+  if (others == 0) return;
+  options.from = options.files[count - 2];
+  options.to = options.files[count - 1];
 }
 
 void evaluate(const VerbOptions& options, adjoint::Device device) {
-  const Model model =
-      model_on(options.model.empty() ? "out/super_resolution/model.safetensors" : options.model, device);
+  const Model model = model_on(options.model, device);
   const PictureSet pictures = PictureSet::of_files(listed(options.images), model.scale());
   std::vector<Quality> qualities;
   fmt::print("{:>17} {:>17} {:>7}  picture\n", "bicubic, SSIM", "Adjoint, SSIM", "gain");
   const auto row = [](const Quality& q, const std::string& name) {
-    fmt::print("{:>7.2f} dB {:.4f} {:>7.2f} dB {:.4f} {:>+7.2f}  {}\n", q.bicubic.psnr, q.bicubic.ssim, q.adjoint.psnr,
-               q.adjoint.ssim, q.adjoint.psnr - q.bicubic.psnr, name);
+    fmt::print("{:>7.2f} dB {:.4f} {:>7.2f} dB {:.4f} {:>+7.2f}  {}{}\n", q.bicubic.psnr, q.bicubic.ssim,
+               q.adjoint.psnr, q.adjoint.ssim, q.adjoint.psnr - q.bicubic.psnr, name,
+               bicubic_is_better(q) ? "  (bicubic is better)" : "");
   };
   for (std::int64_t i = 0; i < pictures.size(); ++i) {
     adjoint::Tensor rgb;
@@ -83,19 +120,33 @@ int main(int argc, char** argv) {
   VerbOptions verb;
   const char* const ensemble =
       "Average what the model makes of a picture's eight flips and turns: better, 8 times the time";
+  const CLI::Option *enlarged_by = nullptr, *evaluated_by = nullptr;
   CLI::App& enlarging = program.verb("upscale", "Enlarge a picture as many times as the model was trained to",
-                                     [&](adjoint::Device device) { enlarge(verb, device); });
-  enlarging.add_option("model", verb.model, "model.safetensors of a training")->required();
-  enlarging.add_option("input", verb.from, "PNG or JPEG file")->required();
-  enlarging.add_option("output", verb.to, "PNG or JPEG file to write; of a PNG file of 16 bits, PNG has 16 too")
+                                     [&](adjoint::Device device) {
+                                       take_files(verb, *enlarged_by, 2);
+                                       enlarge(verb, device);
+                                     });
+  const auto add_model = [&](CLI::App& app) {
+    return app.add_option("--model", verb.model, "model.safetensors of a training; or in front of the files")
+        ->capture_default_str();
+  };
+  enlarged_by = add_model(enlarging);
+  enlarging
+      .add_option("files", verb.files,
+                  "[MODEL] INPUT OUTPUT: PNG or JPEG files; of a PNG file of 16 bits, PNG has 16 too")
+      ->expected(2, 3)
       ->required();
   enlarging.add_flag("--self-ensemble", verb.self_ensemble, ensemble);
+  enlarging.add_flag("--bicubic", verb.bicubic, "Enlarge by bicubic interpolation, as many times as the model would");
 
   CLI::App& evaluating = program.verb("eval", "Measure a model on pictures: shrink them, enlarge them, compare",
-                                      [&](adjoint::Device device) { evaluate(verb, device); });
+                                      [&](adjoint::Device device) {
+                                        take_files(verb, *evaluated_by, 0);
+                                        evaluate(verb, device);
+                                      });
   evaluating.add_option("--images", verb.images, "Folder of PNG or JPEG pictures")->required();
-  evaluating.add_option("--model", verb.model,
-                        "model.safetensors of a training (where not given, that of the default --out)");
+  evaluated_by = add_model(evaluating);
+  evaluating.add_option("model", verb.files, "The same without a name")->expected(0, 1);
   evaluating.add_flag("--self-ensemble", verb.self_ensemble, ensemble);
   return program.main(argc, argv);
 }

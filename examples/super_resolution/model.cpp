@@ -117,7 +117,7 @@ struct Network {
   const char* name;
   std::int64_t features, layers, quick_features, quick_layers;
   nn::Sequential (*body)(const ModelOptions&);
-  /// What is behind it, whose last layer makes the correction.
+  /// The part after the body; its last layer makes the correction.
   nn::Layer (*up)(const ModelOptions&);
   std::int64_t (*radius)(const ModelOptions&);
 };
@@ -163,11 +163,10 @@ ModelOptions complete(ModelOptions o, bool quick) {
 
 std::string to_string(const ModelOptions& options) { return fmt::format("{} for {}x", options.network, options.scale); }
 
-Model::Model(const ModelOptions& options)
-    : Module("SuperResolution"),
-      options_(complete(options)),
-      body_(register_module("body", network_of(options_.network).body(options_))),
-      up_(register_module("up", network_of(options_.network).up(options_))) {
+nn::Sequential Model::body(const ModelOptions& options) { return network_of(options.network).body(options); }
+nn::Layer Model::up(const ModelOptions& options) { return network_of(options.network).up(options); }
+
+Model::Model(const ModelOptions& options) : Module("SuperResolution"), options_(complete(options)) {
   for (Tensor parameter : up_.parameters()) parameter.zero_();  // so that training starts from bicubic interpolation
 }
 

@@ -22,7 +22,7 @@ struct ModelOptions {
   /// Inner convolutions, of edsr residual blocks, from 0 to 64; -1: the network's own.
   std::int64_t layers = -1;
 };
-/// With the network's own numbers where none are given; with `quick` those of a smaller network. Throws Error for
+/// Fills in the network's own numbers where none are given; with `quick`, those of a smaller network. Throws Error for
 /// options out of range.
 ModelOptions complete(ModelOptions options, bool quick = false);
 /// "fsrcnn for 3x".
@@ -41,9 +41,12 @@ class Model : public adjoint::nn::Module {
   std::int64_t radius() const;
 
  private:
+  static adjoint::nn::Sequential body(const ModelOptions& options);
+  static adjoint::nn::Layer up(const ModelOptions& options);
+
   ModelOptions options_;  // complete
-  adjoint::nn::Child<adjoint::nn::Sequential> body_;
-  adjoint::nn::Child<adjoint::nn::Layer> up_;
+  adjoint::nn::Child<adjoint::nn::Sequential> body_ = register_module("body", body(options_));
+  adjoint::nn::Child<adjoint::nn::Layer> up_ = register_module("up", up(options_));
 };
 
 /// Bicubic interpolation with a = -0.5, as PIL and MATLAB have it: (..., H, W) -> (..., scale H, scale W).
@@ -51,8 +54,8 @@ adjoint::Tensor bicubic(const adjoint::Tensor& low, std::int64_t scale);
 
 /// Writes the parameters and, as metadata, the options.
 void save_model(const std::filesystem::path& path, const Model& model);
-/// The network that the file tells. Throws Error, naming the file, for one that is not such a model, and where its
-/// parameters are not those of the network and scale that it tells, which are then named too.
+/// Loads the network that the file describes. Throws Error, naming the file, if it is not such a model, or if its
+/// parameters do not match the network and scale that it describes; these are then named too.
 Model load_model(const std::filesystem::path& path);
 
 }  // namespace super_resolution

@@ -33,7 +33,8 @@ void copy_window(const Tensor& from, std::int64_t top, std::int64_t left, Tensor
   }
 }
 
-/// enlarge(part) for every tile of `image` with the model's radius around it where there is so much, put together.
+/// Computes enlarge(part) for every tile of `image`, with the model's radius around it where the image has that much,
+/// and joins the results.
 template <class F>
 Tensor by_tiles(const Model& model, const Tensor& image, std::int64_t tile, F enlarge) {
   if (tile < 1) throw adjoint::Error("super_resolution: a tile must have at least one pixel");
@@ -72,16 +73,20 @@ Tensor run(const Model& model, const Tensor& luma, adjoint::Device device, bool 
 
 /// One tile of a picture: BT.601 colour differences are linear in the channels, so "bicubic colour with the model's
 /// luma" is bicubic interpolation of every channel, plus the difference of the lumas in each.
-Tensor enlarge(const Model& model, const Tensor& image, adjoint::Device device, bool self_ensemble) {
+Tensor enlarge(const Model& model, const Tensor& image, adjoint::Device device, const UpscaleOptions& options) {
   const Tensor low = data::to_float(image);
   const Tensor plain = bicubic(low, model.scale());
+  const auto as_given = [&](const Tensor& made) {
+    return image.dtype() == adjoint::kUInt8 ? data::to_uint8(made) : adjoint::clamp(made, 0.0, 1.0);
+  };
+  if (options.bicubic) return as_given(plain);
   const std::int64_t colors = low.size(0) >= 3 ? 3 : 1;
-  const Tensor luma = run(model, data::to_channels(low, data::Channels::kGrey), device, self_ensemble);
+  const Tensor luma = run(model, data::to_channels(low, data::Channels::kGrey), device, options.self_ensemble);
   const Tensor plain_luma = data::to_channels(plain, data::Channels::kGrey);
   const Tensor color = plain.narrow(0, 0, colors) + (luma - plain_luma);
   Tensor result = plain.clone();
   result.narrow(0, 0, colors).copy_(color);
-  return image.dtype() == adjoint::kUInt8 ? data::to_uint8(result) : adjoint::clamp(result, 0.0, 1.0);
+  return as_given(result);
 }
 
 }  // namespace
@@ -95,7 +100,20 @@ Tensor upscale_luma(const Model& model, const Tensor& luma, adjoint::Device devi
 Tensor upscale(const Model& model, const Tensor& image, adjoint::Device device, const UpscaleOptions& options) {
   const adjoint::PauseTape pause;
   return by_tiles(model, image, options.tile,
-                  [&](const Tensor& part) { return enlarge(model, part, device, options.self_ensemble); });
+                  [&](const Tensor& part) { return enlarge(model, part, device, options); });
+}
+
+std::optional<Quality> expected_quality(const Model& model, const Tensor& image, adjoint::Device device,
+                                        bool self_ensemble) {
+  constexpr std::int64_t kLeast = 16, kMost = 1024;  // pixels: of the shrunk picture, of the picture
+  const adjoint::PauseTape pause;
+  const std::int64_t scale = model.scale();
+  const std::int64_t h = std::min(image.size(1), kMost) / scale * scale,
+                     w = std::min(image.size(2), kMost) / scale * scale;
+  if (std::min(h, w) < kLeast * scale) return std::nullopt;
+  const Tensor middle = data::crop(image, (image.size(1) - h) / 2, (image.size(2) - w) / 2, h, w);
+  return measure(model, luma_pair(data::to_uint8(data::to_channels(middle, data::Channels::kRGB)), scale), device,
+                 self_ensemble);
 }
 
 }  // namespace super_resolution

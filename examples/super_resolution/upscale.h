@@ -2,11 +2,13 @@
 #pragma once
 
 #include "model.h"
+#include "pictures.h"
 
 #include <adjoint/core/device.h>
 #include <adjoint/core/tensor.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace super_resolution {
 
@@ -16,14 +18,16 @@ inline constexpr std::int64_t kTile = 256;
 
 struct UpscaleOptions {
   std::int64_t tile = kTile;
-  /// The mean of what the model makes of a picture's eight flips and quarter turns, each turned back (Timofte, Rothe,
+  /// The mean of the model's results for a picture's eight flips and quarter turns, each turned back (Timofte, Rothe,
   /// Van Gool: "Seven ways to improve example-based single image super resolution", 2016): better, in eight times the
   /// time.
   bool self_ensemble = false;
+  /// Without the model: bicubic interpolation, by the same factor.
+  bool bicubic = false;
 };
 
-/// luma (1, H, W), float32, on the CPU -> (1, scale H, scale W). Each tile is computed with as much of its surroundings
-/// as its pixels depend on, so that the tiles fit together without a seam.
+/// luma (1, H, W), float32, on the CPU -> (1, scale H, scale W). Each tile is computed with all the surroundings that
+/// its pixels depend on, so that the tiles join without a seam.
 adjoint::Tensor upscale_luma(const Model& model, const adjoint::Tensor& luma, adjoint::Device device,
                              const UpscaleOptions& options = {});
 
@@ -32,5 +36,11 @@ adjoint::Tensor upscale_luma(const Model& model, const adjoint::Tensor& luma, ad
 /// for a few tiles is used.
 adjoint::Tensor upscale(const Model& model, const adjoint::Tensor& image, adjoint::Device device,
                         const UpscaleOptions& options = {});
+
+/// What the model makes of the picture shrunk by its scale, beside bicubic interpolation, measured against the picture:
+/// a hint at which of the two enlarges the picture itself better. Of a large picture its middle; nothing for one that
+/// is too small to tell.
+std::optional<Quality> expected_quality(const Model& model, const adjoint::Tensor& image, adjoint::Device device,
+                                        bool self_ensemble);
 
 }  // namespace super_resolution

@@ -42,7 +42,7 @@ Tensor columns(const Tensor& sound, std::int64_t period) {
 }  // namespace
 
 Discriminator::Discriminator(const std::vector<Layer>& layers, std::int64_t last_kernel_size, Norm norm)
-    : Module("Discriminator"), convs_(register_module("convs", nn::ModuleList<nn::Conv1d>())) {
+    : Module("Discriminator") {
   std::int64_t in = 1;
   const auto append = [&](const Layer& layer) {
     nn::Conv1d conv(in, layer.channels,
@@ -67,10 +67,7 @@ void Discriminator::operator()(const Tensor& sound, Judgement& judgement) const 
   judgement.scores.push_back(x);
 }
 
-Discriminators::Discriminators(std::int64_t channels)
-    : Module("Discriminators"),
-      periods_(register_module("periods", nn::ModuleList<Discriminator>())),
-      scales_(register_module("scales", nn::ModuleList<Discriminator>())) {
+Discriminators::Discriminators(std::int64_t channels) : Module("Discriminators") {
   using Norm = Discriminator::Norm;
   for (std::size_t i = 0; i < kPeriods.size(); ++i)
     periods_.append(Discriminator(period_layers(channels), 3, Norm::kWeight));

@@ -10,7 +10,7 @@
 
 namespace vocoder {
 
-/// What discriminators say of sounds: one score tensor each, and what their layers found on the way to it.
+/// The discriminators' output for sounds: one score tensor each, and the feature maps of their layers.
 struct Judgement {
   std::vector<adjoint::Tensor> scores;
   std::vector<adjoint::Tensor> features;
@@ -28,7 +28,8 @@ class Discriminator : public adjoint::nn::Module {
   void operator()(const adjoint::Tensor& sound, Judgement& judgement) const;
 
  private:
-  adjoint::nn::Child<adjoint::nn::ModuleList<adjoint::nn::Conv1d>> convs_;
+  using Convs = adjoint::nn::ModuleList<adjoint::nn::Conv1d>;
+  adjoint::nn::Child<Convs> convs_ = register_module("convs", Convs());
 };
 
 class Discriminators : public adjoint::nn::Module {
@@ -39,7 +40,9 @@ class Discriminators : public adjoint::nn::Module {
   Judgement operator()(const adjoint::Tensor& sound) const;
 
  private:
-  adjoint::nn::Child<adjoint::nn::ModuleList<Discriminator>> periods_, scales_;
+  using Each = adjoint::nn::ModuleList<Discriminator>;
+  adjoint::nn::Child<Each> periods_ = register_module("periods", Each());
+  adjoint::nn::Child<Each> scales_ = register_module("scales", Each());
 };
 
 /// The sum of the least squares' losses; see GanLoss. The paper's without its factor 1/2 is twice as large.

@@ -68,9 +68,7 @@ const std::vector<Network>& networks() {
 
 ResBlock::ResBlock(std::int64_t channels, std::int64_t kernel_size, const std::vector<std::int64_t>& dilations,
                    bool paired)
-    : Module("ResBlock"),
-      convs1(register_module("convs1", nn::ModuleList<nn::Conv1d>())),
-      convs2(register_module("convs2", nn::ModuleList<nn::Conv1d>())) {
+    : Module("ResBlock") {
   for (const std::int64_t dilation : dilations) {
     convs1.append(conv(channels, channels, kernel_size, dilation));
     if (paired) convs2.append(conv(channels, channels, kernel_size));
@@ -87,14 +85,11 @@ Tensor ResBlock::operator()(const Tensor& input) const {
   return x;
 }
 
+nn::Conv1d Generator::pre() const { return conv(kMels + options_.clock, network_.channels, kOuterKernel); }
+nn::Conv1d Generator::post() const { return conv(network_.channels >> network_.rates.size(), 1, kOuterKernel); }
+
 Generator::Generator(const GeneratorOptions& options)
-    : Module("Generator"),
-      options_(options),
-      network_(checked(options)),
-      conv_pre(register_module("conv_pre", conv(kMels + options.clock, network_.channels, kOuterKernel))),
-      ups(register_module("ups", nn::ModuleList<nn::ConvTranspose1d>())),
-      resblocks(register_module("resblocks", nn::ModuleList<ResBlock>())),
-      conv_post(register_module("conv_post", conv(network_.channels >> network_.rates.size(), 1, kOuterKernel))) {
+    : Module("Generator"), options_(options), network_(checked(options)) {
   std::int64_t channels = network_.channels;
   for (const std::int64_t rate : network_.rates) {
     ups.append(nn::weight_norm(

@@ -41,14 +41,16 @@ class ResBlock : public adjoint::nn::Module {
   ResBlock(std::int64_t channels, std::int64_t kernel_size, const std::vector<std::int64_t>& dilations, bool paired);
   adjoint::Tensor operator()(const adjoint::Tensor& input) const;
 
-  adjoint::nn::Child<adjoint::nn::ModuleList<adjoint::nn::Conv1d>> convs1, convs2;
+  using Convs = adjoint::nn::ModuleList<adjoint::nn::Conv1d>;
+  adjoint::nn::Child<Convs> convs1 = register_module("convs1", Convs());
+  adjoint::nn::Child<Convs> convs2 = register_module("convs2", Convs());
 };
 
 class Generator : public adjoint::nn::Module {
  public:
   static constexpr double kSlope = 0.1;  // of the leaky ReLUs
 
-  /// Throws Error for options that are none.
+  /// Throws Error for invalid options.
   explicit Generator(const GeneratorOptions& options);
   /// Logarithms of mel spectrograms (N, 80, frames) -> sound (N, 1, 256 frames) in (-1, 1); see mel.h.
   adjoint::Tensor operator()(const adjoint::Tensor& mel) const;
@@ -67,11 +69,17 @@ class Generator : public adjoint::nn::Module {
   GeneratorOptions options_;
   Network network_;
 
+  /// The first convolution, and the last.
+  adjoint::nn::Conv1d pre() const;
+  adjoint::nn::Conv1d post() const;
+
  public:
-  adjoint::nn::Child<adjoint::nn::Conv1d> conv_pre;
-  adjoint::nn::Child<adjoint::nn::ModuleList<adjoint::nn::ConvTranspose1d>> ups;
-  adjoint::nn::Child<adjoint::nn::ModuleList<ResBlock>> resblocks;  // a kernel size after the other, stage by stage
-  adjoint::nn::Child<adjoint::nn::Conv1d> conv_post;
+  using Ups = adjoint::nn::ModuleList<adjoint::nn::ConvTranspose1d>;
+  using ResBlocks = adjoint::nn::ModuleList<ResBlock>;
+  adjoint::nn::Child<adjoint::nn::Conv1d> conv_pre = register_module("conv_pre", pre());
+  adjoint::nn::Child<Ups> ups = register_module("ups", Ups());
+  adjoint::nn::Child<ResBlocks> resblocks = register_module("resblocks", ResBlocks());  // a kernel size after the other
+  adjoint::nn::Child<adjoint::nn::Conv1d> conv_post = register_module("conv_post", post());
 };
 
 /// Writes parameters and, as metadata, the options.

@@ -69,7 +69,7 @@ void synthesize_file(const FileOptions& options, adjoint::Device device) {
   report(model, made, sound, seconds);
 }
 
-/// As a live source would give it: a chunk, and what can be known of the result by then.
+/// Simulates a live source: takes a chunk at a time, and writes the part of the result known by then.
 void stream_file(const FileOptions& options, adjoint::Device device) {
   if (options.chunk < 1 || options.chunk > 1 << 24)
     throw adjoint::Error(fmt::format("vocoder: --chunk must be from 1 to {}; got {}", 1 << 24, options.chunk));
@@ -142,7 +142,10 @@ int main(int argc, char** argv) {
   program.precision().quick("tf32");  // which is float32 on a CPU
   program.test_every().quick(400);
   options.add_to(program.settings());
-  program.on_train([&](const examples::Run& run) { return std::make_unique<Trainer>(options, run); });
+  program.on_train([&](const examples::Run& run) {
+    options = options.resolved(run.steps);
+    return std::make_unique<Trainer>(options, run);
+  });
 
   FileOptions file;
   CLI::App& synthesizing = program.verb("synthesize", "Take a file's sound to a mel spectrogram and back",

@@ -80,9 +80,17 @@ void Options::add_to(examples::Settings& settings) {
       .quick(2);
   settings
       .add("--adversarial-from", adversarial_from,
-           "Step from which the discriminators take part, in front of which distances of spectrograms teach alone")
-      .range(0, 1'000'000'000)
-      .quick(4400);
+           "Step from which the discriminators take part, in front of which distances of spectrograms teach alone; "
+           "negative: so many steps before the end, a quarter of all at most")
+      .range(-1'000'000'000, 1'000'000'000)
+      .quick(-400);
+}
+
+Options Options::resolved(std::int64_t steps) const {
+  Options all = *this;
+  if (adversarial_from < 0)
+    all.adversarial_from = steps - std::min(-adversarial_from, std::max<std::int64_t>(1, steps / 4));
+  return all;
 }
 
 struct Trainer::Source {
@@ -114,7 +122,7 @@ struct Trainer::Source {
 };
 
 Trainer::Trainer(const Options& options, const examples::Run& run)
-    : Trainer(options, run, std::make_shared<Source>(options, run)) {}
+    : Trainer(options.resolved(run.steps), run, std::make_shared<Source>(options, run)) {}
 
 Trainer::Trainer(const Options& options, const examples::Run& run, std::shared_ptr<Source> source)
     : run_(run),
@@ -149,9 +157,16 @@ void Trainer::add_to(examples::State& state) {
 }
 
 std::string Trainer::description() const {
-  return fmt::format("{} of {} parameters, from step {} on against {} parameters; trained on {}, tested on {} others",
-                     options_.generator.network, generator_.num_parameters(), options_.adversarial_from,
-                     discriminators_.num_parameters(),
+  const std::string against =
+      options_.adversarial_from < run_.steps
+          ? fmt::format("from step {} on against {} parameters", options_.adversarial_from,
+                        discriminators_.num_parameters())
+          : fmt::format(
+                "never against its discriminators, which --adversarial-from {} would have begin after the last "
+                "of {} steps",
+                options_.adversarial_from, run_.steps);
+  return fmt::format("{} of {} parameters, {}; trained on {}, tested on {} others", options_.generator.network,
+                     generator_.num_parameters(), against,
                      source_->sounds.empty() ? "made sounds" : fmt::format("{} sounds", source_->sounds.size()),
                      source_->tests.size());
 }
@@ -180,7 +195,7 @@ std::vector<Tensor> Trainer::step(const std::vector<Tensor>& batch) {
   Tensor loss_mel, loss_d = Tensor::zeros({}, sound.options());
   const Tensor loss = arithmetic_.minimise(adam_g_, [&] {
     const Tensor fake = parallel_g_(mel).to(adjoint::kFloat32), made = fake.squeeze(1);
-    // With what stands around it in the original, so that frames at both ends are judged by the generator's part alone.
+    // With the original's surroundings, so that frames at both ends are judged by the generator's part alone.
     const Tensor of_mel = adjoint::l1_loss(log_mel_inside(adjoint::cat({front, made, behind}, -1), rate), mel);
     loss_mel = of_mel.detach();
     Tensor sum = kMelWeight * of_mel + kStftWeight * adjoint::multi_resolution_stft_loss(made, middle);

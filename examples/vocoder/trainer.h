@@ -25,16 +25,19 @@ namespace vocoder {
 struct Options {
   /// Folder of sound files; empty: made sounds.
   std::string sounds;
-  /// Folder of those that are tested on; empty: every eighth of the others.
+  /// Folder of the test sounds; empty: every eighth of the others.
   std::string tests;
   GeneratorOptions generator{.network = "v1", .clock = 8};
   /// Samples that a step learns from, a multiple of kHop.
   std::int64_t segment = 16384;
   std::int64_t discriminator_channels = 16;  // 32 in the paper
-  /// The step from which on the discriminators take part.
-  std::int64_t adversarial_from = 24'700;
+  /// The step from which on the discriminators take part; negative: so many steps before the end, a quarter of all at
+  /// most.
+  std::int64_t adversarial_from = -300;
 
   void add_to(examples::Settings& settings);
+  /// With a step as adversarial_from, which checkpoints keep: a training that goes on to another end stays adversarial.
+  Options resolved(std::int64_t steps) const;
 };
 
 class Trainer final : public examples::Training {
@@ -47,7 +50,7 @@ class Trainer final : public examples::Training {
   /// Sound (N, segment + 2 kMargin).
   std::vector<adjoint::Tensor> next() override;
   std::vector<adjoint::Tensor> step(const std::vector<adjoint::Tensor>& batch) override;
-  /// 1 where the discriminators take part.
+  /// 1 once the discriminators take part.
   std::int64_t phase() const override { return step_ >= options_.adversarial_from ? 1 : 0; }
   examples::Values test(const examples::Moment& moment) override;
   examples::Values baselines() const override;
@@ -57,7 +60,7 @@ class Trainer final : public examples::Training {
  private:
   struct Source;
   Trainer(const Options& options, const examples::Run& run, std::shared_ptr<Source> source);
-  /// The discriminators' update: `fake`, of no tape, is what the generator makes in place of `real`.
+  /// Updates the discriminators; `fake`, of no tape, is the generator's result for `real`.
   adjoint::Tensor update_discriminators(const adjoint::Tensor& real, const adjoint::Tensor& fake);
   void write_sounds(const examples::Moment& moment) const;
 

@@ -175,26 +175,29 @@ std::int64_t conv_transpose_extent(const ConvCall& call, std::size_t axis, std::
   return extent;
 }
 
-// Channels, and what they must agree on. Returns the number of output channels.
+// `wanted`: the number of channels for which weight was made.
+void check_channels(const ConvCall& call, std::int64_t in_channels, std::int64_t wanted) {
+  ADJOINT_CHECK(in_channels == wanted,
+                "{}: input's axis {} must have the {} channels that weight is for; got {} channels, {}{}; pass another "
+                "input or weight",
+                call.op, call.batched() ? 1 : 0, wanted, in_channels, operands(call),
+                call.groups == 1 ? "" : fmt::format(" in {} groups", call.groups));
+}
+
+// Checks channels, and their agreement with other operands. Returns the number of output channels.
 std::int64_t resolve_channels(const ConvCall& call, std::int64_t in_channels) {
   const Shape& weight = call.weight.shape();
   const std::int64_t groups = call.groups;
   const char* op = call.op;
-  ADJOINT_CHECK(in_channels % groups == 0,
+  ADJOINT_CHECK(!call.transposed || in_channels % groups == 0,
                 "{}: groups must divide input's channels; got groups {} for {}; pass a divisor of {}", op, groups,
                 operands(call), in_channels);
   std::int64_t out_channels = weight[0];
   if (call.transposed) {
-    ADJOINT_CHECK(
-        weight[0] == in_channels,
-        "{}: input's channels must equal weight's first axis; got {}; pass weight as (C, O / groups, ...) with C = {}",
-        op, operands(call), in_channels);
+    check_channels(call, in_channels, weight[0]);
     out_channels = weight[1] * groups;  // at most weight's number of elements
   } else {
-    ADJOINT_CHECK(weight[1] == in_channels / groups,
-                  "{}: weight's second axis must equal input's channels / groups; got groups {} for {}; pass weight as "
-                  "(O, C / groups, ...) with C / groups = {}",
-                  op, groups, operands(call), in_channels / groups);
+    check_channels(call, in_channels, multiply(weight[1], groups).value_or(0));  // 0: matches no existing tensor
     ADJOINT_CHECK(out_channels % groups == 0,
                   "{}: groups must divide weight's first axis; got groups {} for {}; pass a divisor of {}", op, groups,
                   operands(call), out_channels);
@@ -234,7 +237,7 @@ ConvGeometry resolve_geometry(const ConvCall& call) {
     out[axis] = extent(call, axis, in[axis], geometry.kernel[axis]);
   }
 
-  // An empty batch too: kernels multiply a sample's extents.
+  // Counts an empty batch as one, because kernels multiply a sample's extents.
   const std::int64_t samples = std::max<std::int64_t>(geometry.batch, 1);
   for (const auto& [extents, channels] : {std::pair(out, out_channels), std::pair(in, in_channels)}) {
     const Checked sample = multiply(channels, multiply(extents[0], extents[1]));
@@ -250,7 +253,7 @@ ConvGeometry resolve_geometry(const ConvCall& call) {
 }
 
 void rethrow_out_of_memory(const ConvCall& call, const OutOfMemoryError& error) {
-  const std::string_view message = error.what();  // the call's name, and what there is
+  const std::string_view message = error.what();  // the call's name, and the available memory
   throw OutOfMemoryError(fmt::format("{}: the result must fit in memory; got {}, {}; {}", call.op, operands(call),
                                      attributes(call), message.substr(message.find(": ") + 2)));
 }

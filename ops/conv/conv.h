@@ -5,6 +5,7 @@
 #include <adjoint/ops/elementwise/activation.h>
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 
 namespace adjoint {
@@ -32,26 +33,26 @@ struct ConvTranspose1dParams {
   /// Adds to one side of the result's length; below stride or below dilation.
   std::int64_t output_padding = 0;
   std::int64_t dilation = 1, groups = 1;
-  /// Where not 0, the result's length, in place of output_padding; any length that an output_padding could give.
+  /// If not 0, the result's length, in place of output_padding; any length that an output_padding could give.
   std::int64_t output_size = 0;
   Activation activation = {};
 };
 struct ConvTranspose2dParams {
   Size2 stride = 1, padding = 0, output_padding = 0, dilation = 1;
   std::int64_t groups = 1;
-  /// Where not 0, the result's height or width, as in ConvTranspose1dParams.
+  /// If not 0, the result's height or width, as in ConvTranspose1dParams.
   Size2 output_size = 0;
   Activation activation = {};
 };
 
-// All of them: input and weight share one floating-point dtype and device; input may lack the batch axis, and then so
-// does the result; the batch may be empty; an undefined bias is none. Throws Error, before any work, for ranks,
+// All functions: input and weight share one floating-point dtype and device; input may lack the batch axis, and then so
+// does the result; the batch may be empty; an undefined bias means no bias. Throws Error, before any work, for ranks,
 // channels, groups, strides, paddings, dilations and extents that do not fit, for steps beyond 2^40, and for a result
-// with an extent below 1 or more bytes than 63 bits count; OutOfMemoryError for a result that memory does not hold.
+// with an extent below 1 or whose bytes exceed 63 bits; OutOfMemoryError for a result that does not fit in memory.
 //
 // An activation becomes part of the operator: conv2d(x, w, b, {.activation = Activation::relu()}) is relu(conv2d(x, w,
-// b)), without passes over memory of its own. In float32 and float64 results and gradients have the same bits as of the
-// two calls. In float16 and bfloat16 the sums are activated before they are rounded: one rounding instead of two.
+// b)), without extra passes over memory. In float32 and float64 results and gradients have the same bits as with two
+// calls. In float16 and bfloat16 the sums are activated before they are rounded: one rounding instead of two.
 
 /// input (N, C, L), weight (O, C / groups, k), bias (O) -> (N, O, (L + 2 padding - dilation (k - 1) - 1) / stride + 1).
 ADJOINT_API Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias = {},
@@ -66,5 +67,40 @@ ADJOINT_API Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, c
 /// input (N, C, H, W), weight (C, O / groups, kh, kw), bias (O) -> (N, O, H', W'), each axis as in conv_transpose1d.
 ADJOINT_API Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor& bias = {},
                                     const ConvTranspose2dParams& params = {});
+
+// Without names, in PyTorch's order: conv2d(x, w, b, 2, 1), conv_transpose2d(x, w, b, 2, 1, 1). The stride is one
+// number.
+
+template <std::integral Stride>
+Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, Stride stride, std::int64_t padding = 0,
+              std::int64_t dilation = 1, std::int64_t groups = 1) {
+  return conv1d(input, weight, bias, Conv1dParams{static_cast<std::int64_t>(stride), padding, dilation, groups});
+}
+template <std::integral Stride>
+Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, Stride stride, Size2 padding = 0,
+              Size2 dilation = 1, std::int64_t groups = 1) {
+  return conv2d(input, weight, bias, Conv2dParams{static_cast<std::int64_t>(stride), padding, dilation, groups});
+}
+template <std::integral Stride>
+Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Tensor& bias, Stride stride,
+                        std::int64_t padding = 0, std::int64_t output_padding = 0, std::int64_t groups = 1,
+                        std::int64_t dilation = 1) {
+  return conv_transpose1d(input, weight, bias,
+                          ConvTranspose1dParams{.stride = static_cast<std::int64_t>(stride),
+                                                .padding = padding,
+                                                .output_padding = output_padding,
+                                                .dilation = dilation,
+                                                .groups = groups});
+}
+template <std::integral Stride>
+Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor& bias, Stride stride, Size2 padding = 0,
+                        Size2 output_padding = 0, std::int64_t groups = 1, Size2 dilation = 1) {
+  return conv_transpose2d(input, weight, bias,
+                          ConvTranspose2dParams{.stride = static_cast<std::int64_t>(stride),
+                                                .padding = padding,
+                                                .output_padding = output_padding,
+                                                .dilation = dilation,
+                                                .groups = groups});
+}
 
 }  // namespace adjoint

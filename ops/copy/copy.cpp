@@ -34,7 +34,7 @@ Tensor move_gradient(const Ctx<CopyAttr>& c) { return c.grad.to(c.attr.from_devi
 constinit const OpDef<CopyAttr> clone_op = copy_op("clone", pass_gradient);
 constinit const OpDef<CopyAttr> contiguous_op = copy_op("contiguous", pass_gradient);
 constinit const OpDef<CopyAttr> convert_op = copy_op("to", convert_gradient);
-constinit const OpDef<CopyAttr> discretise_op = copy_op("to", nullptr);  // to a dtype that carries no gradient
+constinit const OpDef<CopyAttr> discretise_op = copy_op("to", nullptr);  // to a dtype that has no gradient
 constinit const OpDef<CopyAttr> move_op = copy_op("to", move_gradient);
 
 Tensor run_copy(const OpDef<CopyAttr>& op, const Tensor& input, DType dtype, Device device) {
@@ -51,7 +51,7 @@ Tensor Tensor::to(Device device) const {
 Tensor Tensor::to(DType dtype) const {
   check_defined("to", "input", *this);
   if (dtype == this->dtype()) return *this;
-  return run_copy(is_floating_point(dtype) ? convert_op : discretise_op, *this, dtype, device());
+  return run_copy(adjoint::is_floating_point(dtype) ? convert_op : discretise_op, *this, dtype, device());
 }
 
 Tensor Tensor::clone() const {

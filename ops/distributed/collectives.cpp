@@ -4,6 +4,10 @@
 #include <adjoint/core/distributed/engine.h>
 #include <adjoint/core/op.h>
 
+#include <atomic>
+#include <cstdint>
+#include <string>
+
 namespace adjoint::distributed {
 namespace {
 
@@ -11,7 +15,17 @@ struct Attr {
   Kind kind;
   ReduceOp op = ReduceOp::kSum;
   int root = 0;
+  std::uint64_t number =
+      0;  // numbers the program's call (a gradient has its forward call's number); the same on every rank
+  bool of_sweep = false;
 };
+
+// The attributes of a call from the program.
+Attr numbered(Attr attr) {
+  static std::atomic<std::uint64_t> calls{0};
+  attr.number = ++calls;
+  return attr;
+}
 
 TensorSpec infer(Operands in, const Attr& attr) {
   Shape shape = in[0].shape();
@@ -20,9 +34,11 @@ TensorSpec infer(Operands in, const Attr& attr) {
   return {shape, in[0].dtype()};
 }
 
-// For either device: engines know where elements are.
+// Serves either device: engines know where elements are. The ranks agree on whose gradient it is; a rank whose loss
+// does not use the result does not take part.
 void kernel(Operands in, Tensor& out, const Attr& attr) {
-  run({.kind = attr.kind, .op = attr.op, .root = attr.root}, in[0], out);
+  const std::string caller = attr.of_sweep ? fmt::format("the gradient of collective {}", attr.number) : "";
+  run({.kind = attr.kind, .op = attr.op, .root = attr.root, .caller = caller}, in[0], out);
 }
 
 Tensor gradient(const Ctx<Attr>& c);
@@ -38,17 +54,20 @@ Tensor gradient(const Ctx<Attr>& c) {
   ADJOINT_CHECK(attr.op == ReduceOp::kSum || attr.op == ReduceOp::kAvg,
                 "{}: only kSum and kAvg have a gradient; got {}; detach() the operand", name_of(attr.kind),
                 name_of(attr.op));
+  const auto run = [&](Kind kind, ReduceOp op) {
+    return apply(collective_op, {c.grad}, Attr{.kind = kind, .op = op, .number = attr.number, .of_sweep = true});
+  };
   switch (attr.kind) {
     case Kind::kBroadcast: {
-      const Tensor sum = all_reduce(c.grad);
+      const Tensor sum = run(Kind::kAllReduce, ReduceOp::kSum);
       return rank() == attr.root ? sum : zeros_like(sum);
     }
-    case Kind::kAllGather: return apply(collective_op, {c.grad}, Attr{Kind::kReduceScatter});
+    case Kind::kAllGather: return run(Kind::kReduceScatter, ReduceOp::kSum);
     case Kind::kReduceScatter: {
-      const Tensor all = apply(collective_op, {c.grad}, Attr{Kind::kAllGather});
+      const Tensor all = run(Kind::kAllGather, ReduceOp::kSum);
       return attr.op == ReduceOp::kAvg ? all * (1.0 / world_size()) : all;
     }
-    default: return apply(collective_op, {c.grad}, attr);
+    default: return run(attr.kind, attr.op);
   }
 }
 
@@ -79,20 +98,20 @@ void in_place(const char* name, Tensor& x, const Attr& attr) {
 Tensor all_reduce(const Tensor& x, ReduceOp op) {
   const OpScope scope("all_reduce");
   check_op("all_reduce", x, op);
-  return apply(collective_op, {x}, Attr{Kind::kAllReduce, op});
+  return apply(collective_op, {x}, numbered({Kind::kAllReduce, op}));
 }
 
 Tensor broadcast(const Tensor& x, int src) {
   const OpScope scope("broadcast");
   check_root("broadcast", x, src);
-  return apply(collective_op, {x}, Attr{Kind::kBroadcast, ReduceOp::kSum, src});
+  return apply(collective_op, {x}, numbered({Kind::kBroadcast, ReduceOp::kSum, src}));
 }
 
 Tensor all_gather(const Tensor& x) {
   const OpScope scope("all_gather");
   check_defined("all_gather", "x", x);
   ADJOINT_CHECK(x.dim() > 0, "all_gather: x must have an axis at least; got {}; use unsqueeze(0)", x.shape());
-  return apply(collective_op, {x}, Attr{Kind::kAllGather});
+  return apply(collective_op, {x}, numbered({Kind::kAllGather}));
 }
 
 Tensor reduce_scatter(const Tensor& x, ReduceOp op) {
@@ -100,7 +119,7 @@ Tensor reduce_scatter(const Tensor& x, ReduceOp op) {
   check_op("reduce_scatter", x, op);
   ADJOINT_CHECK(x.dim() > 0 && x.size(0) % world_size() == 0,
                 "reduce_scatter: the world's size, {}, must divide axis 0; got {}", world_size(), x.shape());
-  return apply(collective_op, {x}, Attr{Kind::kReduceScatter, op});
+  return apply(collective_op, {x}, numbered({Kind::kReduceScatter, op}));
 }
 
 void all_reduce_(Tensor& x, ReduceOp op) {

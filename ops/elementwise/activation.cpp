@@ -17,11 +17,12 @@ namespace {
 using namespace functor;
 using elementwise::binary;
 using elementwise::define;
+using elementwise::formula_gradient;
 
 using Context = Ctx<NoAttr>;
 using Rule = Vjp<NoAttr>;
 
-// f.operator()<F>(): F is the functor of the activation's kind, which is one of the table's.
+// f.operator()<F>(): F is the functor of the activation's kind, which must be in the table.
 template <class Visitor>
 auto visit_activation(const Activation& activation, Visitor&& f) {
   switch (activation.kind) {
@@ -40,7 +41,7 @@ constexpr elementwise::AttrOf<F> attr_of(const Activation& activation) {
 }
 
 // An operator whose last operand is a parameter of the channels, (1, channels, 1...) beside the others' (batch,
-// channels, ...): its gradient has its own shape, and need not be made in theirs first.
+// channels, ...). Its gradient has its own shape, and need not be expanded to theirs first.
 template <template <class> class F, auto kMap>
 void map_along_channels(Operands in, Tensor& out, const NoAttr& attr) {
   std::array<Tensor, F<float>::kArity> all;
@@ -69,8 +70,8 @@ constinit const OpDef<ReduceAttr> prelu_weight_op{.name = "prelu",
                                                       },
                                                   .cpu = cpu::sum_gated,
                                                   .cuda = ADJOINT_IF_CUDA(cuda::sum_gated)};
-// What prelu multiplies by its weight, times g, added up for each weight. Where the sweep is recorded both factors pass
-// the gate: neither meets an infinity of the other where x is positive, in any order.
+// g times the values that prelu multiplies by its weight, summed for each weight. In a recorded sweep both factors pass
+// the gate, so that neither meets an infinity of the other where x is positive, in any order.
 Tensor prelu_weight_gradient(const Tensor& grad, const Tensor& g, const Tensor& x, const Shape& weight) {
   return sum_to(binary(prelu_gate_op, grad, x) * binary(prelu_gate_op, g, x), weight);
 }
@@ -100,17 +101,10 @@ constinit const OpDef<NoAttr> prelu_op =
                                         return apply(prelu_weight_op, {c.grad, x}, attr);
                                       }});
 
-// One pass, or where the sweep is recorded, the same formula in operators.
-template <template <class> class Gradient>
-Tensor formula_gradient(const Context& c) {
-  static constinit const auto op = define<Gradient>();
-  if (Tape::current() == nullptr) return apply(op, {c.grad, c.in[0], c.in[1]});
-  return Gradient<double>{}(widened(c.grad), widened(c.in[0]), widened(c.in[1])).to(c.grad.dtype());
-}
 constinit const auto snake_op = define<Snake>(Rule{kSaveIn0 | kSaveIn1, formula_gradient<SnakeGradX>},
                                               Rule{kSaveIn0 | kSaveIn1, formula_gradient<SnakeGradA>});
 
-// The gradient in x is x's place taken by the result's.
+// In the gradient for x, the result takes x's place.
 constinit const OpDef<NoAttr> glu_op = define<GLU>(Rule{kSaveIn1,
                                                         [](const Context& c) {
                                                           return apply(glu_op, {c.grad, c.in[1]});
@@ -177,6 +171,12 @@ bool fuses_into_convolution(const Activation& activation) {
 #define ADJOINT_FUSED(Name, function, fused, ...) || (ActivationKind::k##Name == activation.kind && fused)
   return activation.is_none() ADJOINT_ACTIVATIONS(ADJOINT_FUSED, ADJOINT_FUSED, ADJOINT_FUSED);
 #undef ADJOINT_FUSED
+}
+
+Tensor gelu(const Tensor& x, std::string_view approximate) {
+  ADJOINT_CHECK(approximate == "none" || approximate == "tanh",
+                "gelu: approximate must be \"none\" or \"tanh\"; got \"{}\"", approximate);
+  return approximate == "tanh" ? gelu_tanh(x) : gelu(x);
 }
 
 Tensor activate(const Tensor& x, const Activation& activation) {

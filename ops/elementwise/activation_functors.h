@@ -1,5 +1,5 @@
-// Activations, one element at a time: those of the table in activation.h, and glu, prelu and snake, which have more
-// operands than one.
+// Activations, one element at a time: the activations of the table in activation.h, and glu, prelu and snake, which
+// have several operands.
 #pragma once
 
 #include <adjoint/ops/elementwise/functor.h>
@@ -12,7 +12,7 @@ namespace adjoint::functor {
 template <class T>
 struct ReLU : Unary<NoAttr, Kept::kResult, true, kNumbers> {
   static constexpr const char* kName = "relu";
-  ADJOINT_HD T operator()(T x) const { return x <= T{0} ? T{0} : x; }  // NaN stays
+  ADJOINT_HD T operator()(T x) const { return x <= T{0} ? T{0} : x; }  // keeps NaN
   /// 0 rather than 0 * g, so that an infinite gradient stops here too.
   ADJOINT_HD T gradient(T g, T y) const { return y <= T{0} ? T{0} : g; }
 };
@@ -42,14 +42,30 @@ struct Sigmoid : Unary<NoAttr, Kept::kResult> {
     return g * (1 - y) * y;
   }
 };
+/// clamp_min(x, low), on a GPU as one instruction: with a comparison and a selection in the activation of convolution's
+/// TF32 kernels, the compiler keeps their sums on the stack and serialises their products.
+template <class T>
+ADJOINT_HD inline T not_below(T x, T low) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (std::is_same_v<T, float>) {
+    float y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(low));
+    return y;
+  }
+#endif
+  return clamp_min(x, low);
+}
+// Past the range where a function x f(x) differs from 0 below and from x above, a finite value takes x's place, so that
+// no infinity or square of a large number meets a 0.
 template <class T>
 struct SiLU : Unary<> {
   static constexpr const char* kName = "silu";
-  ADJOINT_HD T operator()(T x) const { return x / (T{1} + exp(-x)); }
+  static constexpr T kFar = T(1000);
+  ADJOINT_HD T operator()(T x) const { return not_below(x, -kFar) / (T{1} + exp(-x)); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& x) const {
     const V s = sigmoid(x);
-    return g * s * (x * (1 - s) + 1);
+    return g * s * (clamp(x, -kFar, kFar) * (1 - s) + 1);
   }
 };
 
@@ -75,7 +91,7 @@ struct ELU : Unary<ScalarAttr> {
   ADJOINT_HD T operator()(T x) const { return x > T{0} ? x : alpha * expm1(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& x) const {
-    return where(x > 0, g, g * alpha * exp(clamp_max(x, 0)));  // what is not chosen stays finite
+    return where(x > 0, g, g * alpha * exp(clamp_max(x, 0)));  // keeps the deselected value finite
   }
 };
 /// Klambauer, Unterthiner, Mayr, Hochreiter: "Self-normalizing neural networks", 2017, whose constants these are.
@@ -95,26 +111,31 @@ struct GELU : Unary<> {
   static constexpr const char* kName = "gelu";
   static constexpr T kRootHalf = std::numbers::sqrt2_v<T> / 2;
   static constexpr T kDensity = std::numbers::inv_sqrtpi_v<T> * std::numbers::sqrt2_v<T> / 2;  // at 0
-  ADJOINT_HD T operator()(T x) const { return x * (T(0.5) * (T{1} + erf(x * kRootHalf))); }
+  static constexpr T kFar = T(50);
+  ADJOINT_HD T operator()(T x) const { return clamp_min(x, -kFar) * (T(0.5) * (T{1} + erf(x * kRootHalf))); }
   template <class V>
-  ADJOINT_HD V gradient(const V& g, const V& x) const {
+  ADJOINT_HD V gradient(const V& g, const V& at) const {
+    const V x = clamp(at, -kFar, kFar);
     return g * ((erf(x * kRootHalf) + 1) / 2 + x * exp(x * x / -2) * kDensity);
   }
 };
-/// The same with the normal distribution's approximation by tanh, from the same article.
+/// The same with the tanh approximation of the normal distribution, from the same article.
 template <class T>
 struct GELUTanh : Unary<> {
   static constexpr const char* kName = "gelu_tanh";
   static constexpr T kScale = std::numbers::inv_sqrtpi_v<T> * std::numbers::sqrt2_v<T>;  // sqrt(2 / pi)
-  static constexpr T kCubic = T(0.044715);
+  static constexpr T kCubic = T(0.044715), kFar = T(50);
   template <class V>
   ADJOINT_HD static V bend(const V& x) {
     return tanh((x + x * x * x * kCubic) * kScale);
   }
-  ADJOINT_HD T operator()(T x) const { return x * (T{1} + bend(x)) / T{2}; }
+  ADJOINT_HD T operator()(T x) const {
+    const T above = clamp_min(x, -kFar);
+    return above * (T(0.5) * (T{1} + bend(clamp_max(above, kFar))));
+  }
   template <class V>
-  ADJOINT_HD V gradient(const V& g, const V& x) const {
-    const V t = bend(x);
+  ADJOINT_HD V gradient(const V& g, const V& at) const {
+    const V x = clamp(at, -kFar, kFar), t = bend(x);
     return g * ((t + 1 + x * (1 - t * t) * (x * x * (3 * kCubic) + 1) * kScale) / 2);
   }
 };
@@ -150,25 +171,26 @@ struct Softsign : Unary<> {
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& x) const {
     const V distance = abs(x) + 1;
-    return g / (distance * distance);
+    return g / distance / distance;
   }
 };
 /// x tanh(softplus(x)) (Misra: "Mish: a self regularized non-monotonic activation function", 2019). With e = exp(x),
-/// tanh(log(1 + e)) = (e^2 + 2 e) / (e^2 + 2 e + 2), which neither overflows nor cancels where it is written in
-/// exp(-|x|).
+/// tanh(log(1 + e)) = (e^2 + 2 e) / (e^2 + 2 e + 2), which neither overflows nor cancels when written in exp(-|x|). It
+/// does not use abs, whose derivative at 0 is neither branch's.
 template <class T>
 struct Mish : Unary<> {
   static constexpr const char* kName = "mish";
   template <class V>
   ADJOINT_HD static V bend(const V& x) {
-    const V e = exp(-abs(x));
+    const V e = exp(where(x > 0, -x, x));
     return where(x > 0, (e * 2 + 1) / (e * 2 + 1 + e * e * 2), e * (e + 2) / (e * (e + 2) + 2));
   }
-  ADJOINT_HD T operator()(T x) const { return x * bend(x); }
+  static constexpr T kFar = T(1000);
+  ADJOINT_HD T operator()(T x) const { return clamp_min(x, -kFar) * bend(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& x) const {
     const V t = bend(x);
-    return g * (t + x * (1 - t * t) * sigmoid(x));
+    return g * (t + clamp(x, -kFar, kFar) * (1 - t * t) * sigmoid(x));
   }
 };
 template <class T>
@@ -184,7 +206,7 @@ struct Hardswish : Unary<> {
   ADJOINT_HD T operator()(T x) const { return x < T{-3} ? T{0} : x > T{3} ? x : x * (x + T{3}) / T{6}; }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& x) const {
-    return where(x < -3, zeros_like(g), where(x > 3, g, g * ((x * 2 + 3) / 6)));
+    return where(x < -3, zeros_like(g), where(x > 3, g, g * ((clamp(x, -3, 3) * 2 + 3) / 6)));
   }
 };
 
@@ -203,7 +225,7 @@ struct GLUGradGate : Signature<3, kFloating> {
   template <class V>
   ADJOINT_HD V operator()(const V& g, const V& x, const V& gate) const {
     const V s = sigmoid(gate);
-    return g * x * s * (1 - s);
+    return g * (x * (s * (1 - s)));
   }
 };
 
@@ -219,7 +241,7 @@ struct PReLUGrad : Signature<3, kFloating> {
   static constexpr const char* kName = "prelu_grad";
   ADJOINT_HD T operator()(T g, T x, T weight) const { return select(x > T{0}, g, g * weight); }
 };
-/// g where prelu multiplies by its weight.
+/// g at the values that prelu multiplies by its weight, else 0.
 template <class T>
 struct PReLUGate : Signature<2, kFloating> {
   static constexpr const char* kName = "prelu_gate";

@@ -27,6 +27,15 @@ struct Div : Signature<2, kFloating> {
   static constexpr const char* kName = "div";
   ADJOINT_HD T operator()(T a, T b) const { return a / b; }
 };
+/// (g, a, b) -> the gradient of a / b in b.
+template <class T>
+struct DivGradDivisor : Signature<3, kFloating> {
+  static constexpr const char* kName = "div";
+  template <class V>
+  ADJOINT_HD V operator()(const V& g, const V& a, const V& b) const {
+    return -(g * (a / b) / b);
+  }
+};
 template <class T>
 struct Neg : Signature<1, kNumbers> {
   static constexpr const char* kName = "neg";
@@ -46,6 +55,22 @@ struct AddScaled : Signature<2, kNumbers, ScalarAttr> {
   T value;
   explicit AddScaled(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
   ADJOINT_HD T operator()(T a, T b) const { return add(a, mul(value, b)); }
+};
+
+/// a + value * b * c, and a + value * b / c: in-place updates.
+template <class T>
+struct AddcMul : Signature<3, kNumbers, ScalarAttr> {
+  static constexpr const char* kName = "addcmul_";
+  T value;
+  explicit AddcMul(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
+  ADJOINT_HD T operator()(T a, T b, T c) const { return add(a, mul(mul(value, b), c)); }
+};
+template <class T>
+struct AddcDiv : Signature<3, kFloating, ScalarAttr> {
+  static constexpr const char* kName = "addcdiv_";
+  T value;
+  explicit AddcDiv(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
+  ADJOINT_HD T operator()(T a, T b, T c) const { return a + value * b / c; }
 };
 
 template <class T>

@@ -7,8 +7,7 @@
 
 namespace adjoint::elementwise {
 
-/// Throws Error, naming `op`, where the operands' dtypes differ or are not accepted; with `mask`, operand 0 must be
-/// bool.
+/// Throws Error, naming `op`, if the operands' dtypes differ or are not accepted; with `mask`, operand 0 must be bool.
 void check_dtypes(const char* op, functor::Accepts accepts, bool mask, Operands in);
 
 template <template <class> class F>
@@ -30,10 +29,11 @@ constexpr OpDef<AttrOf<F>> define(Rules... rules) {
           .cuda = ADJOINT_IF_CUDA(cuda::map<F>),
           .strided = true,
           .mixed_precision = F<float>::kMixedPrecision,
+          .floating = F<float>::kAccepts == functor::kFloating,
           .vjp = {Vjp<AttrOf<F>>(rules)...}};
 }
 
-/// A differentiable function of one operand, made of its functor alone.
+/// A differentiable function of one operand, defined by its functor alone.
 template <template <class> class F>
 struct UnaryOp {
   using Attr = AttrOf<F>;
@@ -41,7 +41,7 @@ struct UnaryOp {
   static const OpDef<Attr> op;
   static const OpDef<Attr> gradient_op;  // (g, kept) -> g times the derivative, in one pass
 
-  /// Recorded where a tape is live, and differentiable to any order.
+  /// Recorded if a tape is live, and differentiable to any order.
   static Tensor gradient(const Tensor& g, const Tensor& kept, const Attr& attr) {
     if (F<float>::kPiecewiseLinear || Tape::current() == nullptr) return apply(gradient_op, {g, kept}, attr);
     if constexpr (!F<float>::kPiecewiseLinear) {
@@ -61,6 +61,15 @@ template <template <class> class F>
 constinit const OpDef<AttrOf<F>> UnaryOp<F>::gradient_op = define<functor::GradientOf<F>::template Functor>(
     F<float>::kPiecewiseLinear ? Vjp<AttrOf<F>>{kSaveIn1, linear_rule} : Vjp<AttrOf<F>>{});
 
+/// The gradient of an operator of two operands, by the functor (g, a, b): one pass, or in a recorded sweep the same
+/// formula in operators.
+template <template <class> class Gradient>
+Tensor formula_gradient(const Ctx<NoAttr>& c) {
+  static constinit const auto op = define<Gradient>();
+  if (Tape::current() == nullptr) return apply(op, {c.grad, c.in[0], c.in[1]});
+  return Gradient<double>{}(widened(c.grad), widened(c.in[0]), widened(c.in[1])).to(c.grad.dtype());
+}
+
 /// For an operator whose derivative is 0 almost everywhere.
 template <class Attr>
 Tensor zero_gradient(const Ctx<Attr>& c) {
@@ -69,16 +78,26 @@ Tensor zero_gradient(const Ctx<Attr>& c) {
 
 template <class Attr>
 Tensor unary(const OpDef<Attr>& op, const Tensor& x, const Attr& attr) {
+  if (op.floating && x.defined() && !is_floating_point(x.dtype())) [[unlikely]] {
+    const OpScope scope(op.name);
+    return unary(op, x.to(kFloat32), attr);
+  }
   return apply(op, Operands(&x, 1), attr);
 }
-inline Tensor unary(const OpDef<NoAttr>& op, const Tensor& x) { return apply(op, Operands(&x, 1), NoAttr{}); }
-/// With a scalar operand, rounded to x's dtype, which must hold it. Rules take the scalar from the attributes, where it
-/// is rounded already.
-Tensor with_scalar(const OpDef<ScalarAttr>& op, const Tensor& x, double value);
-/// `value`, rounded to x's dtype, which must hold it, as a tensor of x's device that broadcasts.
-Tensor scalar_like(const char* op, double value, const Tensor& x);
-/// Broadcasts by recording expand() of each operand that needs it.
+inline Tensor unary(const OpDef<NoAttr>& op, const Tensor& x) { return unary(op, x, NoAttr{}); }
+/// With a scalar operand, rounded to x's dtype, which must hold it; x becomes float32 where it holds integers and the
+/// scalar is real. Rules take the scalar from the attributes, where it is rounded already.
+Tensor with_scalar(const OpDef<ScalarAttr>& op, const Tensor& x, const Scalar& value);
+/// A comparison with a scalar, exact: integers beside a real that their dtype cannot hold are compared in float64.
+Tensor compare(const OpDef<ScalarAttr>& op, const Tensor& x, const Scalar& value);
+/// `value` as a tensor of x's device that broadcasts, of the dtype that both promote to, which must hold it.
+Tensor scalar_like(const char* op, const Scalar& value, const Tensor& x);
+/// Operands become one dtype (core/promote.h), and broadcast by recording expand() of each that needs it.
 Tensor binary(const OpDef<NoAttr>& op, const Tensor& a, const Tensor& b);
-Tensor ternary(const OpDef<NoAttr>& op, const Tensor& a, const Tensor& b, const Tensor& c);
+/// `mask`: the first operand is a condition, which keeps its dtype.
+Tensor ternary(const OpDef<NoAttr>& op, const Tensor& a, const Tensor& b, const Tensor& c, bool mask = false);
+
+/// `other` seen in `target`'s shape and dtype, and safe to read while target is written. Nothing is recorded.
+Tensor update_operand(const Tensor& target, const Tensor& other);
 
 }  // namespace adjoint::elementwise

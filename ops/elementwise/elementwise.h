@@ -1,13 +1,19 @@
-// Elementwise functions. Tensors broadcast by NumPy's rule; the operands of one call share a dtype and a device.
+// Elementwise functions. Tensors broadcast by NumPy's rule; the operands of one call share a device.
 //
-// A scalar operand is one that stands where a tensor could: of + - * / and mul_, of a comparison, pow's exponent, and
-// clamp's bounds. It is rounded to the tensor's dtype once, so that x op s is x op Tensor::full({}, s, x.options()),
-// bit for bit, and the gradient is that operator's. The dtype must hold it: an integer dtype exactly, a floating-point
-// dtype as anything but a finite number that would become infinite; clamp takes infinity for no bound. Parameters, such
-// as leaky_relu's slope and add_'s scale, are used in the precision that is computed in. Arithmetic on integers wraps
-// around. float16 and bfloat16 are computed in float32 and rounded once. Every function is differentiable, to any
-// order, unless it says otherwise. Throws Error for undefined tensors, dtypes a function does not take, mixed dtypes or
-// devices, and shapes that do not broadcast.
+// Operands of several dtypes are promoted as in PyTorch: bool becomes an integer beside one, and both become
+// floating-point beside a floating-point tensor. Of two integer dtypes the wider wins; a tensor without axes takes the
+// dtype of one with axes. Two different floating-point dtypes throw Error, because the program must say which it means.
+// A function that is defined only for floating point computes integers and bool in float32.
+//
+// Some functions take a scalar where a tensor could stand: + - * / and mul_, comparisons, pow's exponent, and clamp's
+// bounds. A real scalar makes an integer tensor float32, and an integer scalar makes a bool tensor int64. Otherwise the
+// scalar is rounded once to the tensor's dtype, so that x op s equals x op Tensor::full({}, s, x.options()), bit for
+// bit, with that operator's gradient. The dtype must hold the scalar: an integer dtype exactly, a floating-point dtype
+// without turning a finite number into an infinity; clamp treats infinity as no bound. Parameters, such as leaky_relu's
+// slope and add_'s scale, are used in the precision of the computation. Arithmetic on integers wraps around. float16
+// and bfloat16 are computed in float32 and rounded once. Every function is differentiable, to any order, unless stated
+// otherwise. Throws Error for undefined tensors, dtypes that a function does not take, mixed floating-point dtypes,
+// mixed devices, and shapes that do not broadcast.
 //
 // +, -, *, / and the comparisons are operators of Tensor (core/tensor.h).
 #pragma once
@@ -17,11 +23,12 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string_view>
 
 namespace adjoint {
 
-// ---- Mathematics. Floating point only, but for abs, sign, square, minimum, maximum, clamp, fmod, remainder and what
-// rounds to integers, which take integers too.
+// ---- Mathematics. Floating point only, but for abs, sign, square, minimum, maximum, clamp, fmod, remainder, pow and
+// what rounds to integers, whose results of integers are integers.
 
 ADJOINT_API Tensor exp(const Tensor& x);
 /// exp(x) - 1, accurate near 0.
@@ -53,43 +60,49 @@ ADJOINT_API Tensor erf(const Tensor& x);
 ADJOINT_API Tensor abs(const Tensor& x);
 /// -1, 0 or 1; 0 for NaN. Its gradient is zero.
 ADJOINT_API Tensor sign(const Tensor& x);
-/// -x, as the operator.
+/// -x, like the operator.
 ADJOINT_API Tensor neg(const Tensor& x);
 ADJOINT_API Tensor square(const Tensor& x);
-/// To an integer: down, up, towards 0, and to the nearest, ties to even. Their gradients are zero.
+/// Rounds to an integer: down, up, towards 0, and to the nearest, ties to even. Their gradients are zero.
 ADJOINT_API Tensor floor(const Tensor& x);
 ADJOINT_API Tensor ceil(const Tensor& x);
 ADJOINT_API Tensor trunc(const Tensor& x);
 ADJOINT_API Tensor round(const Tensor& x);
-/// a - trunc(a / b) b, with a's sign. Where b is 0, NaN, and 0 of integers. d/db is -trunc(a / b).
+/// a - trunc(a / b) b, with a's sign. If b is 0, the result is NaN, or 0 for integers. d/db is -trunc(a / b).
 ADJOINT_API Tensor fmod(const Tensor& a, const Tensor& b);
-ADJOINT_API Tensor fmod(const Tensor& a, double b);
-/// a - floor(a / b) b, with b's sign; else as fmod, d/db being -floor(a / b).
+ADJOINT_API Tensor fmod(const Tensor& a, const Scalar& b);
+/// a - floor(a / b) b, with b's sign; otherwise like fmod, with d/db = -floor(a / b).
 ADJOINT_API Tensor remainder(const Tensor& a, const Tensor& b);
-ADJOINT_API Tensor remainder(const Tensor& a, double b);
-/// An exponent of 0 gives 1 everywhere, NaN included, and a zero gradient.
-ADJOINT_API Tensor pow(const Tensor& base, double exponent);
-/// The exponent's gradient is 0 where the base is 0 and the exponent is not negative.
+ADJOINT_API Tensor remainder(const Tensor& a, const Scalar& b);
+/// remainder: the result has the divisor's sign, as in Python; C++'s % has the dividend's.
+ADJOINT_API Tensor operator%(const Tensor& a, const Tensor& b);
+ADJOINT_API Tensor operator%(const Tensor& a, const Scalar& b);
+/// base^exponent. An exponent of 0 gives 1 everywhere, including for NaN, and a zero gradient. Integers wrap around; an
+/// integer base with a negative exponent throws Error.
+ADJOINT_API Tensor pow(const Tensor& base, const Scalar& exponent);
+/// base^exponent. The exponent's gradient is 0 where the base is 0 and the exponent is not negative. A negative power
+/// of an integer is truncated towards 0.
 ADJOINT_API Tensor pow(const Tensor& base, const Tensor& exponent);
-ADJOINT_API Tensor pow(double base, const Tensor& exponent);
-/// NaN wins. Where the operands are equal, each gets half of the gradient.
+ADJOINT_API Tensor pow(const Scalar& base, const Tensor& exponent);
+/// NaN wins. If the operands are equal, each gets half of the gradient.
 ADJOINT_API Tensor minimum(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor maximum(const Tensor& a, const Tensor& b);
-/// min(max(x, low), high); NaN stays. The gradient passes inside the bounds and on them.
-ADJOINT_API Tensor clamp(const Tensor& x, double low, double high);
-ADJOINT_API Tensor clamp_min(const Tensor& x, double low);
-ADJOINT_API Tensor clamp_max(const Tensor& x, double high);
+/// min(max(x, low), high); NaN stays NaN. The gradient passes inside the bounds and on them.
+ADJOINT_API Tensor clamp(const Tensor& x, const Scalar& low, const Scalar& high);
+ADJOINT_API Tensor clamp_min(const Tensor& x, const Scalar& low);
+ADJOINT_API Tensor clamp_max(const Tensor& x, const Scalar& high);
 /// start + weight (end - start), exact for weights of 0 and 1.
 ADJOINT_API Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight);
 ADJOINT_API Tensor lerp(const Tensor& start, const Tensor& end, double weight);
 
-// ---- Activations. Floating point only, but for relu, which takes integers too.
+// ---- Activations. Floating point only, but for relu, whose results of integers are integers.
 
-/// max(x, 0), 0 of -0 too. The gradient at 0 is 0.
+/// max(x, 0), also +0 for -0. The gradient at 0 is 0.
 ADJOINT_API Tensor relu(const Tensor& x);
 /// x where x > 0, else negative_slope * x. The gradient at 0 is that of the negative side.
 ADJOINT_API Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
-/// x where x > 0, else weight * x; `weight` (C), one value for each element of x's axis 1, or (1). At 0 as leaky_relu.
+/// x where x > 0, else weight * x; `weight` (C), one value for each element of x's axis 1, or (1). The gradient at 0 is
+/// as in leaky_relu.
 ADJOINT_API Tensor prelu(const Tensor& x, const Tensor& weight);
 /// 1 / (1 + exp(-x)).
 ADJOINT_API Tensor sigmoid(const Tensor& x);
@@ -111,12 +124,14 @@ ADJOINT_API Tensor selu(const Tensor& x);
 ADJOINT_API Tensor gelu(const Tensor& x);
 /// x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, the same article's approximation of gelu.
 ADJOINT_API Tensor gelu_tanh(const Tensor& x);
-/// x / (1 + |x|); NaN of infinity, as PyTorch's, where the gradient is 0.
+/// gelu for "none", gelu_tanh for "tanh". Throws Error for other names.
+ADJOINT_API Tensor gelu(const Tensor& x, std::string_view approximate);
+/// x / (1 + |x|). Infinity gives NaN with a gradient of 0, as in PyTorch.
 ADJOINT_API Tensor softsign(const Tensor& x);
 /// x tanh(softplus(x)) (Misra: "Mish", 2019).
 ADJOINT_API Tensor mish(const Tensor& x);
-/// min(max(x + 3, 0), 6) / 6, whose gradient at -3 and 3 is 0, and x times that, 0 of -infinity, whose gradient is -1/2
-/// at -3 and 3/2 at 3 (Howard et al.: "Searching for MobileNetV3", 2019).
+/// hardsigmoid is min(max(x + 3, 0), 6) / 6, whose gradient at -3 and 3 is 0. hardswish is x times that, 0 for
+/// -infinity, whose gradient is -1/2 at -3 and 3/2 at 3 (Howard et al.: "Searching for MobileNetV3", 2019).
 ADJOINT_API Tensor hardsigmoid(const Tensor& x);
 ADJOINT_API Tensor hardswish(const Tensor& x);
 /// The first half of `axis` times the sigmoid of the second. Throws Error for an odd extent.
@@ -128,17 +143,17 @@ ADJOINT_API Tensor snake(const Tensor& x, const Tensor& a);
 // ---- Selection.
 
 /// a where `condition` (bool) holds, else b. Any dtype for a and b; all three broadcast. `condition` has no gradient. A
-/// scalar is rounded to the other's dtype, which must hold it; of two, the result is float32.
+/// scalar is a scalar operand as described above; two scalars give float32, or int64 if both are integers.
 ADJOINT_API Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-ADJOINT_API Tensor where(const Tensor& condition, const Tensor& a, double b);
-ADJOINT_API Tensor where(const Tensor& condition, double a, const Tensor& b);
-ADJOINT_API Tensor where(const Tensor& condition, double a, double b);
+ADJOINT_API Tensor where(const Tensor& condition, const Tensor& a, const Scalar& b);
+ADJOINT_API Tensor where(const Tensor& condition, const Scalar& a, const Tensor& b);
+ADJOINT_API Tensor where(const Tensor& condition, const Scalar& a, const Scalar& b);
 /// `value` where `mask` (bool) holds, else x.
 ADJOINT_API Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 
-/// Finite numbers in place of NaN and infinities; their gradient is zero. `posinf` and `neginf` are the dtype's largest
-/// and least finite numbers where they are left out. Integers stay as they are, whatever numbers are given: they have
-/// nothing to replace. Throws Error where a floating-point dtype cannot hold a number given.
+/// Replaces NaN and infinities by finite numbers; their gradient is zero. `posinf` and `neginf` default to the dtype's
+/// largest and least finite numbers. Integers stay unchanged, whatever numbers are given. Throws Error if a
+/// floating-point dtype cannot hold a given number.
 ADJOINT_API Tensor nan_to_num(const Tensor& x, double nan = 0.0, std::optional<double> posinf = {},
                               std::optional<double> neginf = {});
 
@@ -148,8 +163,12 @@ ADJOINT_API Tensor logical_and(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor logical_or(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor logical_xor(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor logical_not(const Tensor& x);
-/// The same of bool tensors, as masks are combined: (x > 0) & ~padding. Throw Error for other dtypes, of which
-/// PyTorch's operators take the bits.
+/// logical_and, logical_or and logical_not, element by element: both operands are evaluated.
+ADJOINT_API Tensor operator&&(const Tensor& a, const Tensor& b);
+ADJOINT_API Tensor operator||(const Tensor& a, const Tensor& b);
+ADJOINT_API Tensor operator!(const Tensor& x);
+/// The same for bool tensors, to combine masks: (x > 0) & ~padding. Throw Error for other dtypes, where PyTorch's
+/// operators work on the bits.
 ADJOINT_API Tensor operator&(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor operator|(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor operator^(const Tensor& a, const Tensor& b);

@@ -1,8 +1,8 @@
-// What every elementwise functor is made of: a functor says what an operator does to one element, for host and device
+// The base of every elementwise functor. A functor says what an operator does to one element, for host and device
 // alike, and which dtypes it takes.
 //
-// A functor is a template over the type it computes in (core/convert.h's compute_t of the elements' dtype). Its base
-// says how many operands it has, of which dtypes, and which attributes it is made from.
+// A functor is a template over the type in which it computes (core/convert.h's compute_t of the elements' dtype). Its
+// base says how many operands it has, of which dtypes, and from which attributes it is made.
 #pragma once
 
 #include <adjoint/core/autocast.h>
@@ -35,8 +35,8 @@ namespace adjoint::functor {
 
 enum class Accepts : std::uint8_t { kFloating, kNumbers, kEverything };  // kNumbers: all but bool
 
-/// kPredicate: the result is bool. kMask: operand 0 is bool, whatever the others are, which are only moved: T is their
-/// storage type.
+/// kPredicate: the result is bool. kMask: operand 0 is bool, whatever the others are. They are only moved, and T is
+/// their storage type.
 template <int N, Accepts kTypes, class A = NoAttr, bool kIsPredicate = false, bool kHasMask = false>
 struct Signature {
   using Attr = A;
@@ -49,22 +49,23 @@ struct Signature {
 
 using enum Accepts;
 
-// A formula in these and in + - * / is one for numbers, and for tensors, whose functions of the same names it finds.
-using scalar::abs, scalar::acos, scalar::asin, scalar::atan, scalar::clamp_max, scalar::cos, scalar::cosh, scalar::erf,
-    scalar::exp, scalar::expm1, scalar::log, scalar::log1p, scalar::log2, scalar::select, scalar::sigmoid, scalar::sin,
-    scalar::sinh, scalar::sqrt, scalar::tan, scalar::tanh, scalar::where, scalar::zeros_like;
+// A formula in these functions and + - * / works for numbers, and for tensors, whose functions have the same names.
+using scalar::abs, scalar::acos, scalar::asin, scalar::atan, scalar::clamp, scalar::clamp_max, scalar::clamp_min,
+    scalar::cos, scalar::cosh, scalar::erf, scalar::exp, scalar::expm1, scalar::log, scalar::log1p, scalar::log2,
+    scalar::select, scalar::sigmoid, scalar::sin, scalar::sinh, scalar::sqrt, scalar::tan, scalar::tanh, scalar::where,
+    scalar::zeros_like;
 
-/// What the derivative of a function of one operand is written in.
+/// The value in which the derivative of a function of one operand is written.
 enum class Kept : std::uint8_t { kOperand, kResult };
 
 /// A differentiable function of one operand. Beside operator() it has
 ///
 ///   template <class V> V gradient(const V& g, const V& kept) const;
 ///
-/// the gradient in the operand from the result's, as a formula for numbers and for tensors: kernels compute it in one
-/// pass, and where a sweep is recorded, operators do, so that it differentiates again. kPiecewiseLinear: the derivative
-/// is constant almost everywhere; the gradient is then its own derivative in g and has none in `kept`, and is one pass
-/// in any order.
+/// which returns the operand's gradient from the result's, as one formula for numbers and for tensors: kernels compute
+/// it in one pass, and a recorded sweep computes it with operators, so that it differentiates again. kPiecewiseLinear:
+/// the derivative is constant almost everywhere; the gradient is then its own derivative in g, has no derivative in
+/// `kept`, and is one pass in any order.
 template <class A = NoAttr, Kept kKeeps = Kept::kOperand, bool kIsPiecewiseLinear = false,
           Accepts kTypes = Accepts::kFloating>
 struct Unary : Signature<1, kTypes, A> {
@@ -85,7 +86,7 @@ struct GradientOf {
   };
 };
 
-/// The type that functor F works in for elements of type T.
+/// The type in which functor F computes for elements of type T.
 template <template <class> class F, class T>
 using compute_of = std::conditional_t<F<float>::kMask, T, compute_t<T>>;
 
@@ -125,7 +126,7 @@ ADJOINT_HD constexpr T mul(T a, T b) {
   }
 }
 
-/// Integers are.
+/// Returns true for every integer.
 template <class T>
 ADJOINT_HD constexpr bool is_finite(T x) {
   if constexpr (std::is_floating_point_v<T>) {

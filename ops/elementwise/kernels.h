@@ -11,7 +11,7 @@
 #include <span>
 
 namespace adjoint::cpu {
-/// out[i] = F(in[0][i], ...): operands of out's shape and any strides; out is contiguous, and may be an operand.
+/// out[i] = F(in[0][i], ...). Operands have out's shape and any strides; out is contiguous, and may be an operand.
 template <template <class> class F>
 void map(std::span<const Tensor> in, Tensor& out, const typename F<float>::Attr& attr);
 }  // namespace adjoint::cpu
@@ -21,12 +21,12 @@ template <template <class> class F>
 void map(std::span<const Tensor> in, Tensor& out, const typename F<float>::Attr& attr);
 }  // namespace adjoint::cuda
 
-// One list a source file, so that they compile side by side. Those of differentiable functions of one operand are
-// tables of functors and the functions that they are.
+// One list per source file, so that they compile in parallel. The lists of differentiable functions of one operand are
+// tables of functors and their functions.
 // clang-format off
 #define ADJOINT_ARITHMETIC_FUNCTORS(X) \
-  X(Add) X(Sub) X(Mul) X(Div) X(Neg) X(AddScaled) X(AddScalar) X(SubScalar) X(ScalarSub) X(MulScalar) X(DivScalar) \
-  X(ScalarDiv)
+  X(Add) X(Sub) X(Mul) X(Div) X(DivGradDivisor) X(Neg) X(AddScaled) X(AddScalar) X(SubScalar) X(ScalarSub) X(MulScalar) X(DivScalar) \
+  X(ScalarDiv) X(AddcMul) X(AddcDiv)
 #define ADJOINT_UNARY_MATH_FUNCTIONS(X) \
   X(Exp, exp) X(Expm1, expm1) X(Log, log) X(Log1p, log1p) X(Log2, log2) X(Sqrt, sqrt) X(Rsqrt, rsqrt) \
   X(Reciprocal, reciprocal) X(Square, square) X(Sin, sin) X(Cos, cos) X(Tan, tan) X(Asin, asin) X(Acos, acos) \
@@ -44,7 +44,7 @@ void map(std::span<const Tensor> in, Tensor& out, const typename F<float>::Attr&
 
 #define ADJOINT_INSTANTIATE_MAP(F, ...) \
   template void map<functor::F>(std::span<const Tensor>, Tensor&, const functor::F<float>::Attr&);
-/// With the gradient.
+/// Instantiates the function and its gradient.
 #define ADJOINT_INSTANTIATE_UNARY(F, ...) \
   ADJOINT_INSTANTIATE_MAP(F)              \
   ADJOINT_INSTANTIATE_MAP(GradientOf<functor::F>::Functor)

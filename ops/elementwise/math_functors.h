@@ -1,4 +1,4 @@
-// Mathematics, one element at a time.
+// Mathematical functions, one element at a time.
 #pragma once
 
 #include <adjoint/ops/elementwise/functor.h>
@@ -77,7 +77,7 @@ struct Rsqrt : Unary<NoAttr, Kept::kResult> {
   ADJOINT_HD T operator()(T x) const { return T{1} / sqrt(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& y) const {
-    return g * (y * y * y / -2);
+    return g * y * y * (y / -2);
   }
 };
 template <class T>
@@ -182,7 +182,8 @@ struct Erf : Unary<> {
   ADJOINT_HD T operator()(T x) const { return erf(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& x) const {
-    return g * (exp(-(x * x)) * (2 * std::numbers::inv_sqrtpi_v<T>));
+    const V near = clamp(x, -50, 50);  // beyond, the derivative is 0 in any order
+    return g * (exp(-(near * near)) * (2 * std::numbers::inv_sqrtpi_v<T>));
   }
 };
 template <class T>
@@ -274,39 +275,56 @@ struct Round : Signature<1, kNumbers> {
     if constexpr (std::is_integral_v<T>) {
       return x;
     } else {
-      return std::rint(x);  // in the mode that threads start in: to nearest, ties to even
+      return std::rint(x);  // rounds to nearest, ties to even: the mode in which threads start
     }
   }
 };
 
 // ---- Functions of several operands.
 
+/// Integers wrap around, and a negative power is truncated towards 0; for a base of 0 it gives 0.
 template <class T>
-struct PowScalar : Signature<1, kFloating, ScalarAttr> {
+ADJOINT_HD T power(T base, T exponent) {
+  if constexpr (std::is_integral_v<T>) {
+    if constexpr (std::is_signed_v<T>) {
+      if (exponent < 0) return base == 1 ? T{1} : base == T{-1} ? (exponent % 2 == 0 ? T{1} : T{-1}) : T{0};
+    }
+    T result = 1;
+    for (; exponent > 0; exponent = static_cast<T>(exponent / 2), base = mul(base, base)) {
+      if (exponent % 2 != 0) result = mul(result, base);
+    }
+    return result;
+  } else {
+    return std::pow(base, exponent);
+  }
+}
+template <class T>
+struct PowScalar : Signature<1, kNumbers, ScalarAttr> {
   static constexpr const char* kName = "pow";
   static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   T exponent;
   explicit PowScalar(const ScalarAttr& attr) : exponent(static_cast<T>(attr.value)) {}
-  ADJOINT_HD T operator()(T x) const { return exponent == T{2} ? x * x : std::pow(x, exponent); }
+  ADJOINT_HD T operator()(T x) const { return exponent == T{2} ? mul(x, x) : power(x, exponent); }
 };
 template <class T>
-struct Pow : Signature<2, kFloating> {
+struct Pow : Signature<2, kNumbers> {
   static constexpr const char* kName = "pow";
   static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
-  ADJOINT_HD T operator()(T x, T exponent) const { return std::pow(x, exponent); }
+  ADJOINT_HD T operator()(T x, T exponent) const { return power(x, exponent); }
 };
 template <class T>
 struct Atan2 : Signature<2, kFloating> {
   static constexpr const char* kName = "atan2";
   ADJOINT_HD T operator()(T y, T x) const { return std::atan2(y, x); }
 };
-/// a - trunc(a / b) * b, exactly: the sign is a's. Of integers 0 where b is 0.
+/// a - trunc(a / b) * b, exactly: the sign is a's. Integers give 0 if b is 0.
 template <class T>
 struct Fmod : Signature<2, kNumbers> {
   static constexpr const char* kName = "fmod";
   ADJOINT_HD T operator()(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
-      if (b == T{0} || (std::is_signed_v<T> && b == static_cast<T>(-1))) return T{0};  // the least value / -1 overflows
+      if (b == T{0} || (std::is_signed_v<T> && b == static_cast<T>(-1)))
+        return T{0};  // the least value divided by -1 overflows
       return static_cast<T>(a % b);
     } else {
       return std::fmod(a, b);
@@ -329,7 +347,7 @@ struct Remainder : Signature<2, kNumbers> {
 template <class T>
 struct Lerp : Signature<3, kFloating> {
   static constexpr const char* kName = "lerp";
-  // From the end that is nearer, so that both ends are exact.
+  // Interpolates from the nearer end, so that both ends are exact.
   ADJOINT_HD T operator()(T start, T end, T weight) const {
     return abs(weight) < T(0.5) ? start + weight * (end - start) : end - (end - start) * (T{1} - weight);
   }
@@ -344,7 +362,7 @@ struct Maximum : Signature<2, kEverything> {
   static constexpr const char* kName = "maximum";
   ADJOINT_HD T operator()(T a, T b) const { return a > b || a != a ? a : b; }
 };
-/// The gradient of the first operand of maximum(a, b), which is also the second's of minimum(a, b) and so on.
+/// The gradient of the first operand of maximum(a, b), which is also that of the second of minimum(a, b) and so on.
 template <class T>
 struct MaximumGrad : Signature<3, kFloating> {
   static constexpr const char* kName = "maximum_grad";

@@ -1,6 +1,6 @@
-// Functions of one number, under the names that tensors' functions have, so that a formula can be written once for both
-// (functor.h). exp, tanh and selection are branch-free on the host in float32, so that loops over them vectorise; what
-// else there is comes from the standard library. Errors: 1.1 units in the last place for exp, 2.5 for tanh.
+// Functions of one number, with the names of the functions of tensors, so that one formula serves both (functor.h). On
+// the host, exp, tanh and selection are branch-free in float32, so that loops over them vectorise; the standard library
+// provides the rest. Errors: 1.1 units in the last place for exp, 2.5 for tanh.
 #pragma once
 
 #include <adjoint/core/dtype.h>
@@ -8,12 +8,13 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 namespace adjoint::scalar {
 
-/// condition ? a : b by masks. Of the operator itself compilers make branches wherever a side is loaded or computed for
-/// it alone, and then do not vectorise.
+/// condition ? a : b by masks. Compilers turn the operator itself into branches if a side is loaded or computed only
+/// for it, and then do not vectorise.
 template <class T>
 ADJOINT_HD constexpr T select(bool condition, T a, T b) {
   using Bits = std::conditional_t<sizeof(T) == 1, std::uint8_t,
@@ -25,7 +26,7 @@ ADJOINT_HD constexpr T select(bool condition, T a, T b) {
 
 namespace detail {
 
-/// exp(x) - 1 of the rest r, and n: x = n log(2) + r with |r| <= log(2) / 2.
+/// exp(r) - 1 and n, where x = n log(2) + r with |r| <= log(2) / 2.
 struct ReducedExp {
   float expm1;
   std::int32_t n;
@@ -39,7 +40,7 @@ inline ReducedExp reduce_exp(float x) {
   const float shifted = x * static_cast<float>(1.0 / kLog2) + kRound;
   const float n = shifted - kRound;
   const float r = (x - n * kHigh) - n * kLow;
-  // Taylor's series: the first term left out is below 2^-27 of the result.
+  // Taylor series: the first omitted term is below 2^-27 of the result.
   const float tail =
       1.0F / 2 + r * (1.0F / 6 + r * (1.0F / 24 + r * (1.0F / 120 + r * (1.0F / 720 + r * (1.0F / 5040)))));
   return {r + r * r * tail, std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(kRound)};
@@ -52,7 +53,7 @@ inline float exp(float x) {
   // Beyond these the result is infinity or 0 anyway; a NaN passes both comparisons.
   const float above = select(x < -105.0F, -105.0F, x);
   const ReducedExp e = reduce_exp(select(above > 90.0F, 90.0F, above));
-  // In two steps: neither power leaves float32's range, and a subnormal result is rounded once.
+  // Scales in two steps, so that neither power leaves float32's range and a subnormal result is rounded once.
   const std::int32_t half = e.n >> 1;
   return (1.0F + e.expm1) * power_of_two(half) * power_of_two(e.n - half);
 }
@@ -116,6 +117,29 @@ ADJOINT_HD inline T sigmoid(T x) {
 template <Real T>
 ADJOINT_HD inline T clamp_max(T x, std::type_identity_t<T> high) {
   return x > high ? high : x;
+}
+template <Real T>
+ADJOINT_HD inline T clamp_min(T x, std::type_identity_t<T> low) {
+  return select(x < low, low, x);
+}
+template <Real T>
+ADJOINT_HD inline T clamp(T x, std::type_identity_t<T> low, std::type_identity_t<T> high) {
+  return clamp_max(clamp_min(x, low), high);
+}
+/// sqrt(a^2 + b^2), without overflow or underflow of the squares: a power of two scales them, which rounds nothing.
+template <Real T>
+ADJOINT_HD inline T hypot(T a, T b) {
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  constexpr Bits kExponent = std::bit_cast<Bits>(std::numeric_limits<T>::infinity());
+  constexpr Bits kOne = kExponent & (kExponent >> 1), kLeast = kExponent & (~kExponent + 1);
+  // The larger operand's exponent, clamped so that its power of two and the reciprocal of that are normal numbers.
+  const Bits of_a = std::bit_cast<Bits>(a) & kExponent, of_b = std::bit_cast<Bits>(b) & kExponent;
+  const Bits most = of_a > of_b ? of_a : of_b;
+  const Bits above = most > kLeast ? most : kLeast;
+  const Bits exponent = above < 2 * kOne - kLeast ? above : 2 * kOne - kLeast;
+  const T down = std::bit_cast<T>(static_cast<Bits>(2 * kOne - exponent)), up = std::bit_cast<T>(exponent);
+  const T x = a * down, y = b * down;
+  return std::sqrt(x * x + y * y) * up;
 }
 template <Real T>
 ADJOINT_HD inline T zeros_like(T) {

@@ -1,7 +1,7 @@
 // Comparisons, logic, tests, and where.
 #include <adjoint/core/check.h>
 #include <adjoint/core/op_scope.h>
-#include <adjoint/core/scalar.h>
+#include <adjoint/core/promote.h>
 #include <adjoint/ops/elementwise/define.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 
@@ -10,11 +10,11 @@ namespace {
 
 using namespace functor;
 using elementwise::binary;
+using elementwise::compare;
 using elementwise::define;
 using elementwise::scalar_like;
 using elementwise::ternary;
 using elementwise::unary;
-using elementwise::with_scalar;
 
 using Context = Ctx<NoAttr>;
 using Rule = Vjp<NoAttr>;
@@ -51,7 +51,7 @@ constinit const auto where_op =
     define<Where>(Rule{}, Rule{kSaveIn0, [](const Context& c) { return where(c.in[0], c.grad, 0.0); }},
                   Rule{kSaveIn0, [](const Context& c) { return where(c.in[0], 0.0, c.grad); }});
 
-// op(b, a), under a name of its own.
+// op(b, a), under its own name.
 Tensor swapped(const char* name, const OpDef<NoAttr>& op, const Tensor& a, const Tensor& b) {
   check_defined(name, "the first operand", a);
   check_defined(name, "the second operand", b);
@@ -67,17 +67,20 @@ Tensor operator<(const Tensor& a, const Tensor& b) { return binary(lt_op, a, b);
 Tensor operator<=(const Tensor& a, const Tensor& b) { return binary(le_op, a, b); }
 Tensor operator>(const Tensor& a, const Tensor& b) { return swapped("gt", lt_op, a, b); }
 Tensor operator>=(const Tensor& a, const Tensor& b) { return swapped("ge", le_op, a, b); }
-Tensor operator==(const Tensor& a, double b) { return with_scalar(eq_scalar_op, a, b); }
-Tensor operator!=(const Tensor& a, double b) { return with_scalar(ne_scalar_op, a, b); }
-Tensor operator<(const Tensor& a, double b) { return with_scalar(lt_scalar_op, a, b); }
-Tensor operator<=(const Tensor& a, double b) { return with_scalar(le_scalar_op, a, b); }
-Tensor operator>(const Tensor& a, double b) { return with_scalar(gt_scalar_op, a, b); }
-Tensor operator>=(const Tensor& a, double b) { return with_scalar(ge_scalar_op, a, b); }
+Tensor operator==(const Tensor& a, const Scalar& b) { return compare(eq_scalar_op, a, b); }
+Tensor operator!=(const Tensor& a, const Scalar& b) { return compare(ne_scalar_op, a, b); }
+Tensor operator<(const Tensor& a, const Scalar& b) { return compare(lt_scalar_op, a, b); }
+Tensor operator<=(const Tensor& a, const Scalar& b) { return compare(le_scalar_op, a, b); }
+Tensor operator>(const Tensor& a, const Scalar& b) { return compare(gt_scalar_op, a, b); }
+Tensor operator>=(const Tensor& a, const Scalar& b) { return compare(ge_scalar_op, a, b); }
 
 Tensor logical_and(const Tensor& a, const Tensor& b) { return binary(logical_and_op, a, b); }
 Tensor logical_or(const Tensor& a, const Tensor& b) { return binary(logical_or_op, a, b); }
 Tensor logical_xor(const Tensor& a, const Tensor& b) { return binary(logical_xor_op, a, b); }
 Tensor logical_not(const Tensor& x) { return unary(logical_not_op, x); }
+Tensor operator&&(const Tensor& a, const Tensor& b) { return logical_and(a, b); }
+Tensor operator||(const Tensor& a, const Tensor& b) { return logical_or(a, b); }
+Tensor operator!(const Tensor& x) { return logical_not(x); }
 
 namespace {
 const Tensor& mask(const char* op, const Tensor& x) {
@@ -95,17 +98,19 @@ Tensor isnan(const Tensor& x) { return unary(isnan_op, x); }
 Tensor isinf(const Tensor& x) { return unary(isinf_op, x); }
 Tensor isfinite(const Tensor& x) { return unary(isfinite_op, x); }
 
-Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) { return ternary(where_op, condition, a, b); }
-Tensor where(const Tensor& condition, const Tensor& a, double b) {
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  return ternary(where_op, condition, a, b, true);
+}
+Tensor where(const Tensor& condition, const Tensor& a, const Scalar& b) {
   return where(condition, a, scalar_like("where", b, a));
 }
-Tensor where(const Tensor& condition, double a, const Tensor& b) {
+Tensor where(const Tensor& condition, const Scalar& a, const Tensor& b) {
   return where(condition, scalar_like("where", a, b), b);
 }
-Tensor where(const Tensor& condition, double a, double b) {
+Tensor where(const Tensor& condition, const Scalar& a, const Scalar& b) {
   check_defined("where", "the condition", condition);
-  const TensorOptions options{.device = condition.device()};
   const OpScope scope("where");
+  const TensorOptions options{.dtype = promote(a.dtype(), b), .device = condition.device()};
   return where(condition, Tensor::full(Shape{}, a, options), Tensor::full(Shape{}, b, options));
 }
 
@@ -113,7 +118,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
   const OpScope scope("masked_fill");
   check_defined("masked_fill", "x", x);
   check_defined("masked_fill", "mask", mask);
-  return where(mask, value, x);
+  return where(mask, Tensor::full(Shape{}, fit_scalar("masked_fill", value, x.dtype(), x.shape()), x.options()), x);
 }
 
 Tensor nan_to_num(const Tensor& x, double nan, std::optional<double> posinf, std::optional<double> neginf) {

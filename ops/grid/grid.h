@@ -1,40 +1,46 @@
-// Sampling images at positions that are computed.
+// Sampling images at computed positions.
 #pragma once
 
+#include <adjoint/core/named.h>
 #include <adjoint/core/tensor.h>
 
 #include <cstdint>
+#include <string_view>
 
 namespace adjoint {
 
 enum class GridSampleMode : std::uint8_t {
   kBilinear,
   kNearest,  // ties to even; its gradient in the grid is 0
-  kBicubic,  // cubic convolution (Keys, 1981) with a = -0.75, as PyTorch has it
+  kBicubic,  // cubic convolution (Keys, 1981) with a = -0.75, as in PyTorch
 };
 
-/// What stands outside the image.
+/// The values outside the image.
 enum class GridSamplePadding : std::uint8_t {
   kZeros,
-  kBorder,      // the pixel at the edge that is nearest
+  kBorder,      // the nearest pixel at the edge
   kReflection,  // the image, mirrored at its edges as often as needed
 };
 
+/// "bilinear", "nearest", "bicubic"; "zeros", "border", "reflection".
+ADJOINT_API GridSampleMode enumerator(std::string_view name, GridSampleMode);
+ADJOINT_API GridSamplePadding enumerator(std::string_view name, GridSamplePadding);
+
 struct GridSampleParams {
-  GridSampleMode mode = GridSampleMode::kBilinear;
-  GridSamplePadding padding_mode = GridSamplePadding::kZeros;
-  /// -1 and 1 are the centres of the corner pixels, in place of the image's edges.
+  Named<GridSampleMode> mode = GridSampleMode::kBilinear;
+  Named<GridSamplePadding> padding_mode = GridSamplePadding::kZeros;
+  /// -1 and 1 are the centres of the corner pixels, not the image's edges.
   bool align_corners = false;
 };
 
 /// input (N, C, H, W), grid (N, H', W', 2) -> (N, C, H', W'): result[n, c, i, j] is input's channel c at x = grid[n, i,
 /// j, 0] along the width and y = grid[n, i, j, 1] along the height, between -1 and 1 inside the image, interpolated.
-/// Floating point, one dtype. NaN counts as a constant -1, and a position is never further from the image than 2^30
-/// pixels. Positions and weights of float16 and bfloat16 are computed in float32. Differentiable in both, to any order;
-/// in the grid, where an interpolation has a kink or a jump, with the derivative of the cell to the right or below, and
-/// where kBorder or kReflection cut a position to the edge, with 0, as PyTorch does. What several positions add to one
-/// pixel's gradient is added in a fixed order. Throws Error for an image without pixels, batches that differ, and a
-/// grid whose last axis has not 2 elements.
+/// Floating point, one dtype. NaN counts as a constant -1, and positions are clamped to 2^30 pixels from the image.
+/// Positions and weights of float16 and bfloat16 are computed in float32. Differentiable in both, to any order. In the
+/// grid, the derivative at a kink or jump of the interpolation is that of the cell to the right or below; where kBorder
+/// or kReflection clamp a position to the edge it is 0, as in PyTorch. The contributions of several positions to one
+/// pixel's gradient are added in a fixed order. Throws Error for an image without pixels, batches that differ, and a
+/// grid whose last axis does not have 2 elements.
 ADJOINT_API Tensor grid_sample(const Tensor& input, const Tensor& grid, const GridSampleParams& params = {});
 
 /// theta (N, 2, 3), floating point, size (N, C, H, W) -> (N, H, W, 2): the grid with which grid_sample gives an image

@@ -1,5 +1,5 @@
-// grid_sample: one kernel forward. Its gradients are sums over taps of what take and accumulate pick, with weights that
-// are polynomials of each position's fraction, which carry the second derivatives.
+// grid_sample: one kernel forward. Its gradients are sums over taps of the elements that take and accumulate select,
+// with weights that are polynomials of each position's fraction, which carry the second derivatives.
 #include <adjoint/ops/grid/grid.h>
 
 #include <adjoint/core/check.h>
@@ -10,6 +10,7 @@
 #include <adjoint/ops/join/join.h>
 
 #include <algorithm>
+#include <array>
 
 namespace adjoint {
 namespace {
@@ -28,7 +29,7 @@ Tensor as_grid(const Tensor& axes, const GridAttr& attr) {
   return axes.transpose(1, 2).reshape({attr.batch, attr.rows, attr.columns, 2});
 }
 
-// The slope is constant between kinks: only the fraction has a gradient.
+// The slope is constant between kinks, so only the fraction has a gradient.
 constinit const OpDef<GridAttr> taps_op{.name = "grid_taps",
                                         .infer = infer_taps,
                                         .cpu = cpu::grid_taps,
@@ -98,6 +99,16 @@ constinit const OpDef<GridAttr> grid_sample_op{
 
 }  // namespace
 
+GridSampleMode enumerator(std::string_view name, GridSampleMode) {
+  constexpr std::array<const char*, 3> kNames{"bilinear", "nearest", "bicubic"};
+  return static_cast<GridSampleMode>(place_of("grid_sample", name, kNames));
+}
+
+GridSamplePadding enumerator(std::string_view name, GridSamplePadding) {
+  constexpr std::array<const char*, 3> kNames{"zeros", "border", "reflection"};
+  return static_cast<GridSamplePadding>(place_of("grid_sample", name, kNames));
+}
+
 Tensor grid_sample(const Tensor& input, const Tensor& grid, const GridSampleParams& params) {
   const OpScope scope("grid_sample");
   check_defined("grid_sample", "input", input);
@@ -117,7 +128,7 @@ Tensor grid_sample(const Tensor& input, const Tensor& grid, const GridSamplePara
                 "grid_sample: input's height and width must be from 1 to 2^30; got {}", input.shape());
   check_enumerator("grid_sample", "GridSampleMode", params.mode, GridSampleMode::kBicubic);
   check_enumerator("grid_sample", "GridSamplePadding", params.padding_mode, GridSamplePadding::kReflection);
-  static_cast<void>(Shape{grid.size(1), grid.size(2)}.numel());  // throws where it does not fit in 63 bits
+  static_cast<void>(Shape{grid.size(1), grid.size(2)}.numel());  // throws if the product exceeds 63 bits
   const GridAttr attr{params.mode,   params.padding_mode, params.align_corners, input.size(0), input.size(1),
                       input.size(2), input.size(3),       grid.size(1),         grid.size(2)};
   return apply(grid_sample_op, {input, grid}, attr);

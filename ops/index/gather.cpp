@@ -1,7 +1,8 @@
-// index_select, gather, scatter, scatter_add, embedding and one_hot.
+// index_select, gather, scatter, scatter_add and their like, embedding and one_hot.
 #include <adjoint/core/check.h>
-#include <adjoint/core/scalar.h>
+#include <adjoint/core/promote.h>
 #include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/index/index.h>
 #include <adjoint/ops/index/pick.h>
 #include <adjoint/ops/join/join.h>
@@ -10,7 +11,7 @@
 namespace adjoint {
 namespace {
 
-// (x, src, index without equals) -> x with src put in, for either device.
+// (x, src, index without duplicates) -> x with src put in, for either device.
 void scatter_kernel(Operands in, Tensor& out, const IndexAttr& attr) {
   copy_into(in[0], out);
   put(out, in[1], in[2], attr);
@@ -43,10 +44,10 @@ constinit const OpDef<IndexAttr> embedding_op{.name = "embedding",
                                                           return accumulate(c.grad, c.in[2], {}, c.attr);
                                                         }}}}};
 
-// A tensor without axes as one of one element.
+// Turns a tensor without axes into one of one element.
 Tensor with_axis(const Tensor& x) { return x.dim() == 0 ? x.reshape({1}) : x; }
 
-// As many axes, and no more elements along any but `free`.
+// Checks that there are as many axes, and no more elements along any but `free`.
 void check_inside(const char* op, const char* name, const Shape& index, const Shape& other, std::size_t free) {
   bool fits = index.size() == other.size();
   for (std::size_t i = 0; fits && i < index.size(); ++i) fits = i == free || index[i] <= other[i];
@@ -54,7 +55,7 @@ void check_inside(const char* op, const char* name, const Shape& index, const Sh
                 op, name, free < index.size() ? " but the one that is picked from" : "", index, name, other);
 }
 
-// x's first elements along every axis, as many as index has, but for `axis`.
+// x's first elements along every axis except `axis`, as many as index has.
 Tensor beside(const Tensor& x, const Shape& index, std::size_t axis) {
   Tensor part = x;
   for (std::size_t i = 0; i < index.size(); ++i) {
@@ -63,7 +64,7 @@ Tensor beside(const Tensor& x, const Shape& index, std::size_t axis) {
   return part;
 }
 
-// Zeros behind x's elements, up to `shape`.
+// Appends zeros to x's elements, up to `shape`.
 Tensor padded_to(const Tensor& x, const Shape& shape) {
   std::vector<std::int64_t> padding;
   for (std::size_t i = shape.size(); i-- > 0;) {
@@ -80,9 +81,9 @@ IndexAttr each_attr(const Shape& whole, const Shape& index, std::size_t axis) {
           index};
 }
 
-// What scatter and scatter_add share.
+// The parts that scatter and scatter_add share.
 struct Scattering {
-  Tensor x, index, src;  // with axes; src of index's shape
+  Tensor x, index, src;  // with at least one axis; src has index's shape
   std::size_t axis;
   IndexAttr attr;  // of the part of x that index reaches
 
@@ -164,9 +165,54 @@ Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& index, cons
     return scatter_add(cast[0], axis, index, cast[1]);
   }
   const Scattering s("scatter_add", x, axis, index, src);
-  const Tensor result = s.whole() ? accumulate(s.src, s.index, s.x, s.attr)
-                                  : s.x + padded_to(accumulate(s.src, s.index, {}, s.attr), s.x.shape());
+  // If the index does not reach all of x, 16-bit results are rounded once, too.
+  const auto beside_the_rest = [&] {
+    const Tensor sums = accumulate(widened(s.src), s.index, {}, s.attr);
+    return (widened(s.x) + padded_to(sums, s.x.shape())).to(s.x.dtype());
+  };
+  const Tensor result = s.whole() ? accumulate(s.src, s.index, s.x, s.attr) : beside_the_rest();
   return result.shape() == x.shape() ? result : result.reshape(x.shape());
+}
+
+Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<std::int64_t> axis) {
+  const OpScope scope("take_along_dim");
+  check_defined("take_along_dim", "x", x);
+  check_defined("take_along_dim", "index", index);
+  if (!axis) return gather(x.reshape({x.numel()}), 0, index.reshape({index.numel()}));
+  const Tensor from = with_axis(x), names = with_axis(index);
+  ADJOINT_CHECK(from.dim() == names.dim(), "take_along_dim: index must have as many axes as x; got index {}, x {}",
+                index.shape(), x.shape());
+  const std::size_t at = resolve_axis("take_along_dim", *axis, from.shape().size());
+  Shape whole = from.shape(), picked = names.shape();
+  whole[at] = picked[at] = 1;
+  whole = picked = broadcast_shapes("take_along_dim", whole, picked);
+  whole[at] = from.shape()[at];
+  picked[at] = names.shape()[at];
+  return gather(from.expand(whole), static_cast<std::int64_t>(at), names.expand(picked));
+}
+
+Tensor index_add(const Tensor& x, std::int64_t axis, const Tensor& index, const Tensor& src, const Scalar& alpha) {
+  const OpScope scope("index_add");
+  if (const detail::AutocastCall cast(MixedPrecision::kWidest, {x, src}); cast) {
+    return index_add(cast[0], axis, index, cast[1], alpha);
+  }
+  check_defined("index_add", "x", x);
+  check_defined("index_add", "index", index);
+  check_defined("index_add", "src", src);
+  const Tensor to = with_axis(x), from = with_axis(src), names = with_axis(index);
+  const std::size_t at = resolve_axis("index_add", axis, to.shape().size());
+  Shape fitting = to.shape();
+  fitting[at] = names.numel();
+  ADJOINT_CHECK(names.dim() == 1 && from.shape() == fitting && src.dtype() == x.dtype(),
+                "index_add: index must have one axis, and src x's dtype and shape with as many elements as it along "
+                "axis {}; got index {}, src {} {}, x {} {}",
+                axis, index.shape(), src.dtype(), src.shape(), x.dtype(), x.shape());
+  const double factor = fit_scalar("index_add", alpha, x.dtype(), x.shape());
+  const Tensor rows = checked_index("index_add", names, 0, to.shape()[at]);
+  const IndexAttr attr = row_attr(to.shape(), at, at + 1, rows.shape());
+  const Tensor wide = widened(from);
+  const Tensor added = factor == 1.0 ? wide : wide * Tensor::full({}, factor, wide.options());
+  return accumulate(added, rows, widened(to), attr).to(x.dtype()).reshape(x.shape());
 }
 
 Tensor embedding(const Tensor& indices, const Tensor& weight, std::optional<std::int64_t> padding_idx) {
@@ -196,14 +242,14 @@ Tensor& embedding_renorm_(Tensor& weight, const Tensor& indices, double max_norm
   ADJOINT_CHECK(weight.dim() >= 1, "embedding_renorm_: weight must have an axis at least; got {}", weight.shape());
   ADJOINT_CHECK(max_norm >= 0.0, "embedding_renorm_: max_norm must not be negative; got {}", max_norm);
   const Tensor index = checked_index("embedding_renorm_", indices, 0, weight.shape()[0]).reshape({indices.numel()});
-  const PauseTape unrecorded;  // leaves are written too, while a tape records
+  const PauseTape unrecorded;  // leaves may be written too, while a tape records
   check_writable("embedding_renorm_", weight);
   if (index.numel() == 0 || weight.numel() == 0) return weight;
   const Tensor picked = index_select(weight.detach(), 0, index), rows = picked.reshape({index.numel(), -1});
   const Tensor norms = norm(rows, norm_type, {1}, true);
-  // PyTorch's constant, which keeps a norm of 0 from being divided by.
+  // PyTorch's constant, which avoids division by a norm of 0.
   const Tensor scaled = where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows);
-  return index_put_(weight, {index}, scaled.reshape(picked.shape()));  // equal indices put equal rows
+  return index_put_(weight, {index}, scaled.reshape(picked.shape()));  // equal indices write equal rows
 }
 
 Tensor one_hot(const Tensor& indices, std::int64_t num_classes) {

@@ -1,8 +1,8 @@
-// Python's x[...]: views first, then what tensors pick from the view.
+// Python's x[...]: views first, then the tensors that pick from the view.
 #include <adjoint/ops/index/index.h>
 
 #include <adjoint/core/check.h>
-#include <adjoint/core/scalar.h>
+#include <adjoint/core/promote.h>
 #include <adjoint/ops/index/pick.h>
 #include <adjoint/ops/view/view.h>
 
@@ -21,12 +21,12 @@ constinit const OpDef<CombineAttr> combine_op{.name = "combine",
                                               .strided = true,
                                               .optional = 1U << 1};
 
-// The view that integers, slices and new axes give, and the tensors that pick from it, with their axes in it.
+// The view after integers, slices and new axes, and the tensors that pick from it, with their axes in it.
 struct Walk {
   const char* op;
   Tensor view;
   std::vector<std::pair<std::size_t, Tensor>> tensors;
-  std::size_t at = 0;  // the axis of the view that comes next
+  std::size_t at = 0;  // the next axis of the view
 
   void take_tensor(const Tensor& tensor) {
     check_defined(op, "an index", tensor);
@@ -44,7 +44,7 @@ struct Walk {
       return;
     }
     const Tensor places = nonzero(index);
-    if (index.dim() == 0) {  // an axis of one element, or none
+    if (index.dim() == 0) {  // an axis with one element, or with zero
       view = view.unsqueeze(axis);
       tensors.emplace_back(at++, Tensor::zeros({places.size(0)}, places.options()));
       return;
@@ -58,7 +58,7 @@ struct Walk {
   }
 };
 
-// Axes of x that an index stands for.
+// The number of axes of x that an index consumes.
 std::size_t axes_of(const Index& index) {
   const Tensor& tensor = index.tensor();
   if (tensor.defined() && tensor.dtype() == kBool) return tensor.shape().size();
@@ -97,9 +97,9 @@ Walk walk(const char* op, const Tensor& x, const std::vector<Index>& indices) {
   return walk;
 }
 
-// The tensors as one index into axes [first, last) of the view, where they follow each other.
+// The tensors combined into one index into axes [first, last) of the view, if they are adjacent.
 struct Picking {
-  Tensor view;  // with its axes permuted, where the tensors' did not follow each other
+  Tensor view;  // with its axes permuted if the tensors' axes were not adjacent
   Tensor index;
   IndexAttr attr;
 };
@@ -128,7 +128,7 @@ Picking picking(const Walk& walk) {
   return picking;
 }
 
-// `value` broadcast; axes of one element in front of those of `shape` are dropped.
+// `value` broadcast to `shape`; leading axes of one element in excess of `shape` are dropped.
 Tensor value_for(const Tensor& value, const Shape& shape) {
   Tensor fitting = value;
   while (fitting.dim() > static_cast<std::int64_t>(shape.size()) && fitting.size(0) == 1) fitting = fitting.squeeze(0);
@@ -147,21 +147,29 @@ Tensor index(const Tensor& x, const std::vector<Index>& indices) {
   return take(p.view, p.index, p.attr);
 }
 
-Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& value) {
+Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& value, bool adds) {
   const OpScope scope("index_put_");
   check_defined("index_put_", "x", x);
   check_defined("index_put_", "value", value);
-  check_writable("index_put_", x);
+  ADJOINT_CHECK(!adds || x.dtype() != kBool, "index_put_: what is added to must not be bool; got x {} {}", x.dtype(),
+                x.shape());
+  check_writable("index_put_", x, {&value, 1});
   const PauseTape pause;
   Walk found = walk("index_put_", x, indices);
   const Tensor given = value.detach().to(x.dtype()).to(x.device());
   if (found.tensors.empty()) {
-    found.view.copy_(value_for(given, found.view.shape()));
+    const Tensor fitting = value_for(given, found.view.shape());
+    adds ? found.view.add_(fitting) : found.view.copy_(fitting);
     return x;
   }
   const Picking p = picking(found);
   Tensor from = value_for(given, p.attr.picked);
   if (from.numel() == 0) return x;
+  if (adds) {
+    Tensor view = p.view;
+    copy_into(accumulate(from, p.index, p.view, p.attr), view);
+    return x;
+  }
   if (from.impl()->storage == x.impl()->storage) from = from.clone();
   Tensor target = p.view.is_contiguous() ? p.view : p.view.clone();
   put(target, from, last_of_equals(p.index, p.attr), p.attr);
@@ -172,11 +180,11 @@ Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& v
   return x;
 }
 
-Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, double value) {
+Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, double value, bool adds) {
   const OpScope scope("index_put_");
   check_defined("index_put_", "x", x);
   const double fitting = fit_scalar("index_put_", value, x.dtype(), x.shape());
-  return index_put_(x, indices, Tensor::full({}, fitting, {.dtype = x.dtype(), .device = x.device()}));
+  return index_put_(x, indices, Tensor::full({}, fitting, x.options()), adds);
 }
 
 }  // namespace adjoint

@@ -11,7 +11,7 @@ namespace {
 
 struct CatAttr {
   std::int64_t axis;
-  // (operands + 1): where each begins along the axis, and the end.
+  // (operands + 1): the start of each along the axis, and the end.
   std::shared_ptr<const std::vector<std::int64_t>> offsets;
 
   std::int64_t begin(std::size_t i) const { return (*offsets)[i]; }
@@ -32,7 +32,7 @@ TensorSpec cat_spec(Operands in, const CatAttr& attr) {
   return {shape, in[0].dtype()};
 }
 
-// For either device: copies know where they run.
+// Serves either device: copies know where they run.
 void cat_kernel(Operands in, Tensor& out, const CatAttr& attr) {
   for (std::size_t i = 0; i < in.size(); ++i) {
     Tensor part = part_of(out, attr, i);
@@ -66,6 +66,11 @@ void check_alike(const char* op, const std::vector<Tensor>& tensors, std::size_t
     ADJOINT_CHECK(other.device() == first.device(),
                   "{}: tensors must be on one device; got {} in place 0, {} in place {}; move with to(device)", op,
                   first.device(), other.device(), i);
+    const bool stacked = axis == kMaxRank;
+    ADJOINT_CHECK(
+        !stacked || other.shape() == first.shape(),
+        "{}: tensors must have one shape; got {} in place 0, {} in place {}, of {} and {} axes; reshape or pad", op,
+        first.shape(), other.shape(), i, first.dim(), other.dim());
     bool fits = other.dim() == first.dim();
     for (std::size_t k = 0; fits && k < first.shape().size(); ++k)
       fits = k == axis || other.shape()[k] == first.shape()[k];

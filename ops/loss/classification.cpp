@@ -1,4 +1,4 @@
-// nll_loss, cross_entropy and dice_loss, in other operators.
+// nll_loss, cross_entropy and dice_loss, composed of other operators.
 #include <adjoint/ops/loss/classification.h>
 
 #include <adjoint/ops/elementwise/elementwise.h>
@@ -14,7 +14,7 @@ namespace {
 
 std::int64_t class_axis(const Tensor& input) { return input.dim() == 1 ? 0 : 1; }
 
-// (C) as (1, C, 1, ...), so that it stands along the input's classes.
+// (C) as (1, C, 1, ...), so that it aligns with the input's classes.
 Tensor along_classes(const Tensor& values, const Tensor& input) {
   Shape shape = Dims::filled(input.shape().size(), 1);
   shape[static_cast<std::size_t>(class_axis(input))] = values.numel();
@@ -50,6 +50,21 @@ void check_classes(const char* op, const Tensor& input, const Tensor& target, st
   }
 }
 
+// Checks that the target's dtype matches the kind of target that its shape implies.
+void check_kind_of_target(const char* op, const Tensor& input, const Tensor& target) {
+  if (input.dim() < 1) return;
+  Shape of_classes = input.shape();
+  of_classes.erase(static_cast<std::size_t>(class_axis(input)));
+  const bool real = is_floating_point(target.dtype());
+  ADJOINT_CHECK(!real || target.shape() != of_classes || target.shape() == input.shape(),
+                "{}: a target of class indices must be int64; got {} {} for input {}; convert with to(kInt64)", op,
+                target.dtype(), target.shape(), input.shape());
+  ADJOINT_CHECK(real || target.shape() != input.shape() || target.shape() == of_classes,
+                "{}: a target of probabilities must be floating point, as input is; got {} {} for input {} {}; convert "
+                "with to({})",
+                op, target.dtype(), target.shape(), input.dtype(), input.shape(), input.dtype());
+}
+
 // Class indices against scores, in the scores' dtype.
 class HardTargets {
  public:
@@ -57,12 +72,12 @@ class HardTargets {
       : axis_(class_axis(scores)), weight_(weight) {
     const TensorOptions options{.dtype = kInt64, .device = target.device()};
     const auto classes = static_cast<double>(scores.size(axis_));
-    kept_ = target != Tensor::full({}, static_cast<double>(ignore_index), options);
+    kept_ = target != Tensor::from_vector<std::int64_t>({ignore_index}, {}, options);
     const Tensor inside = logical_and(target >= 0.0, target < classes);
     kept_and_inside_ = logical_and(kept_, inside);
     index_ = where(kept_and_inside_, target, Tensor::zeros({}, options));
     const TensorOptions floating{.dtype = scores.dtype(), .device = target.device()};
-    // A target that picks no class at all has no weight either, but for NaN.
+    // A target outside every class gets weight 0, but NaN stays NaN.
     const Tensor nothing = where(logical_or(inside, logical_not(kept_)), Tensor::zeros({}, floating),
                                  Tensor::full({}, std::numeric_limits<double>::quiet_NaN(), floating));
     const auto of_targets = [&] { return index_select(weight, 0, index_.reshape({-1})).reshape(target.shape()); };
@@ -79,14 +94,14 @@ class HardTargets {
     const Tensor all = weight_.defined() ? scores * along_classes(weight_, scores) : scores;
     return where(kept_, -all.sum({axis_}), 0.0);
   }
-  /// A mean is over the targets' weights.
+  /// A mean divides by the sum of the targets' weights.
   Tensor reduced(const Tensor& each, Reduction reduction) const {
     return reduction == Reduction::kMean ? each.sum() / where(kept_, weights_, 0.0).sum()
                                          : loss::reduced(each, reduction);
   }
 
  private:
-  // 0 where the target picks nothing: index_ has the first class there.
+  // 0 where the target is outside every class; index_ has the first class there.
   Tensor picked(const Tensor& x) const { return where(kept_and_inside_, x, 0.0); }
 
   std::int64_t axis_;
@@ -95,7 +110,7 @@ class HardTargets {
   Tensor weights_;  // of the targets
 };
 
-// Probabilities of classes as target.
+// The target holds probabilities of classes.
 Tensor soft_cross_entropy(const Tensor& scores, const Tensor& target, const CrossEntropyOptions& options) {
   const std::int64_t axis = class_axis(scores);
   const auto classes = static_cast<double>(scores.size(axis));
@@ -103,7 +118,9 @@ Tensor soft_cross_entropy(const Tensor& scores, const Tensor& target, const Cros
   Tensor wanted = widened(target);
   if (smoothing > 0.0) wanted = wanted * (1.0 - smoothing) + smoothing / classes;
   if (options.weight.defined()) wanted = wanted * along_classes(widened(options.weight), scores);
-  return loss::reduced(-(scores * wanted).sum({axis}), options.reduction);
+  // A class with target 0 costs nothing, even if its score is -infinity.
+  const Tensor needless = logical_and(wanted == 0.0, scores == -std::numeric_limits<double>::infinity());
+  return loss::reduced(-(masked_fill(scores, needless, 0.0) * wanted).sum({axis}), options.reduction);
 }
 
 }  // namespace
@@ -140,6 +157,7 @@ Tensor cross_entropy(const Tensor& input, const Tensor& target, const CrossEntro
   loss::check_reduction(kOp, options.reduction);
   ADJOINT_CHECK(smoothing >= 0.0 && smoothing <= 1.0, "{}: label_smoothing must be in [0, 1]; got {}", kOp, smoothing);
   const bool soft = is_floating_point(target.dtype());
+  check_kind_of_target(kOp, input, target);
   if (soft) {
     loss::check_pair(kOp, "input", input, "target", target);
   } else {

@@ -1,9 +1,10 @@
-// Losses of generative adversarial networks, in other operators.
+// Losses of generative adversarial networks, composed of other operators.
 #include <adjoint/ops/loss/gan.h>
 
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/loss/reduction.h>
+#include <adjoint/ops/reduce/reduce.h>
 
 #include <algorithm>
 #include <optional>
@@ -11,7 +12,7 @@
 namespace adjoint {
 namespace {
 
-// Of each score, by GanLoss.
+// The parts of each score's loss, by GanLoss.
 struct Parts {
   Tensor (*real)(const Tensor&);
   Tensor (*fake)(const Tensor&);
@@ -35,16 +36,14 @@ const Parts& parts(const char* op, GanLoss loss) {
   return kParts[static_cast<std::size_t>(loss)];
 }
 
-// Of each sample, over all axes but the first; its gradient at 0 is 0.
+// The norm of each sample, over all axes but the first; its gradient at 0 is 0.
 Tensor norms(const Tensor& x) {
-  const Tensor squares = square(x.reshape({x.size(0), x.numel() / std::max<std::int64_t>(1, x.size(0))})).sum({1});
-  const Tensor positive = squares > 0.0;
-  return where(positive, sqrt(where(positive, squares, 1.0)), squares);
+  return norm(x.reshape({x.size(0), x.numel() / std::max<std::int64_t>(1, x.size(0))}), 2.0, {1});
 }
 
 }  // namespace
 
-Tensor gan_discriminator_loss(GanLoss loss, const Tensor& real, const Tensor& fake, Reduction reduction) {
+Tensor gan_discriminator_loss(GanLoss loss, const Tensor& real, const Tensor& fake, Named<Reduction> reduction) {
   constexpr const char* kOp = "gan_discriminator_loss";
   const OpScope scope(kOp);
   if (const detail::AutocastCall full(MixedPrecision::kFull, {real, fake}); full) {
@@ -63,7 +62,7 @@ Tensor gan_discriminator_loss(GanLoss loss, const Tensor& real, const Tensor& fa
   return (of_real + loss::reduced(by.fake(widened(fake)), reduction)).to(real.dtype());
 }
 
-Tensor gan_generator_loss(GanLoss loss, const Tensor& fake, Reduction reduction) {
+Tensor gan_generator_loss(GanLoss loss, const Tensor& fake, Named<Reduction> reduction) {
   constexpr const char* kOp = "gan_generator_loss";
   const OpScope scope(kOp);
   if (const detail::AutocastCall full(MixedPrecision::kFull, {fake}); full) {
@@ -80,7 +79,7 @@ Tensor gradient_penalty(const std::function<Tensor(const Tensor&)>& critic, cons
   constexpr const char* kOp = "gradient_penalty";
   Tensor real = real_samples, fake = fake_samples;
   GradientPenaltyOptions options = given;
-  // In float32, but for the critic, which follows the region around.
+  // Computes in float32, except for the critic, which uses the surrounding region's dtype.
   if (const detail::AutocastCall full(MixedPrecision::kFull, {real_samples, fake_samples, given.u}); full) {
     real = full[0], fake = full[1], options.u = full[2];
   }

@@ -1,4 +1,4 @@
-// Image metrics, in other operators.
+// Image metrics, composed of other operators.
 #include <adjoint/ops/loss/image.h>
 
 #include <adjoint/ops/conv/conv.h>
@@ -22,7 +22,7 @@ void check_positive(const char* op, const char* what, double value) {
   ADJOINT_CHECK(value > 0.0, "{}: {} must be positive; got {}", op, what, value);
 }
 
-// (1, 1, size, 1), of sum 1.
+// (1, 1, size, 1), with sum 1.
 Tensor gaussian_window(const SsimOptions& options, const TensorOptions& of) {
   std::vector<double> taps;
   double sum = 0.0;
@@ -35,7 +35,7 @@ Tensor gaussian_window(const SsimOptions& options, const TensorOptions& of) {
   return Tensor::from_vector(taps, {1, 1, options.window_size, 1}, of);
 }
 
-// What ssim and psnr ask of images that they compare.
+// The checks of ssim and psnr on the images that they compare.
 template <class Options>
 void check_metric(const char* op, const Tensor& input, const Tensor& target, const Options& options) {
   loss::check_pair(op, "input", input, "target", target);
@@ -63,16 +63,21 @@ Tensor ssim(const Tensor& input, const Tensor& target, const SsimOptions& option
   ADJOINT_CHECK(size >= 1 && size % 2 == 1 && size <= h && size <= w,
                 "{}: window_size must be odd, and at most height and width; got {}, input {}", kOp, size,
                 input.shape());
-  const Tensor x = widened(input).reshape({n * c, 1, h, w}), y = widened(target).reshape({n * c, 1, h, w});
+  const Tensor whole_x = widened(input).reshape({n * c, 1, h, w}), whole_y = widened(target).reshape({n * c, 1, h, w});
+  // Variances are computed without the images' own level, which would cancel their digits.
+  const Tensor level = ((whole_x + whole_y).mean({1, 2, 3}, true) / 2.0).detach();
+  const Tensor x = whole_x - level, y = whole_y - level, apart = x - y;
   const Tensor window = gaussian_window(options, {.dtype = x.dtype(), .device = x.device()});
-  const Tensor all = cat({x, y, square(x), square(y), x * y});
+  const Tensor all = cat({x, y, x * y, square(apart)});
   const Tensor blurred = conv2d(conv2d(all, window), window.transpose(2, 3));
   const auto moment = [&](std::int64_t i) { return blurred.narrow(0, i * n * c, n * c); };
-  const Tensor mean_x = moment(0), mean_y = moment(1), means = mean_x * mean_y;
-  const Tensor squares = square(mean_x) + square(mean_y);
-  const Tensor variances = moment(2) + moment(3) - squares, covariance = moment(4) - means;
+  const Tensor rest_x = moment(0), rest_y = moment(1), step = square(rest_x - rest_y);
   const double c1 = std::pow(options.k1 * options.data_range, 2), c2 = std::pow(options.k2 * options.data_range, 2);
-  const Tensor map = (means * 2.0 + c1) * (covariance * 2.0 + c2) / ((squares + c1) * (variances + c2));
+  // a^2 + b^2 is 2 a b + (a - b)^2, for means and for deviations, so numerators never exceed denominators, not even by
+  // rounding.
+  const Tensor likeness = (rest_x + level) * (rest_y + level) * 2.0 + c1;
+  const Tensor covariance = (moment(2) - rest_x * rest_y) * 2.0 + c2, distance = clamp_min(moment(3) - step, 0.0);
+  const Tensor map = likeness / (likeness + step) * (covariance / (covariance + distance));
   const Tensor each = map.reshape({n, c, h - size + 1, w - size + 1}).mean({1, 2, 3});
   return over_images(each, options.reduction, input);
 }
@@ -84,12 +89,12 @@ Tensor psnr(const Tensor& input, const Tensor& target, const PsnrOptions& option
     return psnr(full[0], full[1], options);
   }
   check_metric(kOp, input, target, options);
-  const Tensor errors = square(widened(input) - widened(target)).mean({1, 2, 3});
-  const Tensor each = 20.0 * std::log10(options.data_range) - log(errors) * (10.0 / std::log(10.0));
+  const Tensor errors = square((widened(input) - widened(target)) / options.data_range).mean({1, 2, 3});
+  const Tensor each = 0.0 - log(errors) * (10.0 / std::log(10.0));
   return over_images(each, options.reduction, input);
 }
 
-Tensor total_variation(const Tensor& input, Reduction reduction) {
+Tensor total_variation(const Tensor& input, Named<Reduction> reduction) {
   constexpr const char* kOp = "total_variation";
   const OpScope scope(kOp);
   if (const detail::AutocastCall full(MixedPrecision::kFull, {input}); full) {

@@ -1,10 +1,15 @@
-// The losses of pairs as operators: one of the value and one or two of the gradients for each functor of the table.
+// The losses of pairs as operators: for each functor of the table one operator for the value and one or two for the
+// gradients.
 #include <adjoint/ops/loss/loss.h>
 
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/loss/kernels.h>
 #include <adjoint/ops/loss/reduction.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
 
 namespace adjoint {
 namespace loss {
@@ -55,7 +60,7 @@ TensorSpec gradient_spec(Operands in, const LossAttr&) { return {in[1].shape(), 
 template <template <class> class F, bool kOfY>
 Tensor gradient(const Tensor& g, const Tensor& x, const Tensor& y, const LossAttr& attr);
 
-// Of a gradient that is linear in g and constant in x and y.
+// The operator of a gradient that is linear in g and constant in x and y.
 template <template <class> class F, bool kOfY>
 Tensor linear_gradient(const Context& c) {
   const LossAttr each{c.attr.parameter, c.attr.divisor, false};
@@ -76,12 +81,12 @@ constinit const OpDef<LossAttr> gradient_op{
                                                                      {kSaveNone, zero}}}
                              : std::array<Vjp<LossAttr>, kMaxRules>{}};
 
-// The gradient in x, or in y. Recorded where a tape is live, and differentiable to any order.
+// The gradient in x, or in y. Recorded if a tape is live, and differentiable to any order.
 template <template <class> class F, bool kOfY>
 Tensor gradient(const Tensor& g, const Tensor& x, const Tensor& y, const LossAttr& attr) {
   if constexpr (!F<float>::kLinear) {
     if (Tape::current() != nullptr) {
-      // The scale first: it is what keeps a mean's gradient in range.
+      // The scale comes first, because it keeps a mean's gradient in range.
       const Gradient<F, double, kOfY> formula{F<double>(attr.parameter)};
       return formula(widened(g) * attr.scale(), widened(x), widened(y)).to(x.dtype());
     }
@@ -118,6 +123,10 @@ Tensor run(const Tensor& input, const Tensor& target, Reduction reduction, doubl
   check_defined(kOp, "target", target);
   check_reduction(kOp, reduction);
   const double divisor = reduction == Reduction::kMean ? static_cast<double>(input.numel()) : 1.0;
+  // A positive parameter stays positive in the type of the computation, and so does half its reciprocal.
+  const double least = input.dtype() == kFloat64 ? std::numeric_limits<double>::min()
+                                                 : static_cast<double>(std::numeric_limits<float>::min());
+  if (parameter > 0.0) parameter = std::max(parameter, least);
   return apply(value_op<F>, {input, target}, LossAttr{parameter, divisor, reduction != Reduction::kNone});
 }
 
@@ -130,27 +139,32 @@ Tensor weighted(const char* op, const Tensor& each, const Tensor& weight, const 
 }  // namespace
 }  // namespace loss
 
-Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+Reduction enumerator(std::string_view name, Reduction) {
+  constexpr std::array<const char*, 4> kNames{"mean", "sum", "none", "batchmean"};
+  return static_cast<Reduction>(place_of("reduction", name, kNames));
+}
+
+Tensor mse_loss(const Tensor& input, const Tensor& target, Named<Reduction> reduction) {
   return loss::run<loss::Mse>(input, target, reduction);
 }
 
-Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+Tensor l1_loss(const Tensor& input, const Tensor& target, Named<Reduction> reduction) {
   return loss::run<loss::L1>(input, target, reduction);
 }
 
-Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduction, double beta) {
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Named<Reduction> reduction, double beta) {
   ADJOINT_CHECK(beta >= 0.0, "smooth_l1_loss: beta must not be negative; got {}", beta);
   const OpScope scope("smooth_l1_loss");
   if (beta == 0.0) return loss::run<loss::L1>(input, target, reduction);
   return loss::run<loss::SmoothL1>(input, target, reduction, beta);
 }
 
-Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction, double delta) {
+Tensor huber_loss(const Tensor& input, const Tensor& target, Named<Reduction> reduction, double delta) {
   ADJOINT_CHECK(delta > 0.0, "huber_loss: delta must be positive; got {}", delta);
   return loss::run<loss::Huber>(input, target, reduction, delta);
 }
 
-Tensor charbonnier_loss(const Tensor& input, const Tensor& target, double eps, Reduction reduction) {
+Tensor charbonnier_loss(const Tensor& input, const Tensor& target, double eps, Named<Reduction> reduction) {
   ADJOINT_CHECK(eps > 0.0, "charbonnier_loss: eps must be positive; got {}", eps);
   return loss::run<loss::Charbonnier>(input, target, reduction, eps);
 }

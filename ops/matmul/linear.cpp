@@ -2,10 +2,37 @@
 
 #include <adjoint/core/autocast.h>
 #include <adjoint/core/check.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/op.h>
+#include <adjoint/ops/matmul/kernels.h>
 #include <adjoint/ops/matmul/matmul.h>
 
 namespace adjoint {
+namespace {
+
+using Context = Ctx<NoAttr>;
+
+// Counts operands and results as moved once.
+Cost linear_cost(Operands in, Operands out, const NoAttr&) {
+  return {detail::moved_bytes(in, out), 2.0 * static_cast<double>(in[0].numel()) * static_cast<double>(in[1].size(0))};
+}
+
+// x (rows, in_features), weight (out_features, in_features), bias (out_features) -> (rows, out_features), rounded once.
+constinit const OpDef<> linear_op{.name = "linear",
+                                  .infer =
+                                      [](Operands in, const NoAttr&) {
+                                        return TensorSpec{{in[0].size(0), in[1].size(0)}, in[0].dtype()};
+                                      },
+                                  .cpu = cpu::linear,
+                                  .cuda = ADJOINT_IF_CUDA(cuda::linear),
+                                  .strided = true,
+                                  .mixed_precision = MixedPrecision::kLow,
+                                  .cost = linear_cost,
+                                  .vjp = {{{kSaveIn1, [](const Context& c) { return matmul(c.grad, c.in[1]); }},
+                                           {kSaveIn0,
+                                            [](const Context& c) { return matmul(c.grad.transpose(0, 1), c.in[0]); }},
+                                           {kSaveNone, [](const Context& c) { return c.grad.sum({0}); }}}}};
+
+}  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const OpScope scope("linear");
@@ -30,7 +57,12 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
       "linear: bias must have out_features elements, and weight's dtype and device; got {} {} on {}, weight {} {} on "
       "{}",
       bias.dtype(), bias.shape(), bias.device(), weight.dtype(), weight.shape(), weight.device());
-  return matmul(x, weight.transpose(0, 1)) + bias;
+  ADJOINT_CHECK(is_floating_point(x.dtype()), "linear: input must be floating point; got {}; convert with to(dtype)",
+                x.dtype());
+  Shape shape = x.shape();
+  shape[shape.size() - 1] = weight.size(0);
+  const std::int64_t rows = Shape(x.shape().begin(), x.shape().end() - 1).numel();
+  return apply(linear_op, {x.reshape({rows, x.size(-1)}), weight, bias}).reshape(shape);
 }
 
 }  // namespace adjoint

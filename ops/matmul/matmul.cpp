@@ -14,7 +14,7 @@ TensorSpec product_spec(Operands in, const NoAttr&) {
   return {{in[0].size(0), in[0].size(1), in[1].size(2)}, in[0].dtype()};
 }
 
-// Operands and results are moved once.
+// Counts operands and results as moved once.
 Cost cost(Operands in, Operands, const NoAttr&) {
   const double batch = static_cast<double>(in[0].size(0)), rows = static_cast<double>(in[0].size(1)),
                inner = static_cast<double>(in[0].size(2)), columns = static_cast<double>(in[1].size(2));
@@ -42,6 +42,25 @@ constinit const OpDef<> matmul_op{.name = "matmul",
 
 Tensor batched_product(const Tensor& a, const Tensor& b) { return apply(matmul_op, {a, b}); }
 
+constinit const OpDef<> widened_matmul_op{
+    .name = "matmul",
+    .infer =
+        [](Operands in, const NoAttr& attr) {
+          return TensorSpec{product_spec(in, attr).shape, kFloat32};
+        },
+    .cpu = cpu::matmul,
+    .cuda = ADJOINT_IF_CUDA(cuda::matmul),
+    .strided = true,
+    .mixed_precision = MixedPrecision::kLow,
+    .cost = cost,
+    .vjp = {
+        {{kSaveIn1,
+          [](const Ctx<NoAttr>& c) { return batched_product(c.grad.to(c.in[1].dtype()), c.in[1].transpose(1, 2)); }},
+         {kSaveIn0,
+          [](const Ctx<NoAttr>& c) { return batched_product(c.in[0].transpose(1, 2), c.grad.to(c.in[0].dtype())); }}}}};
+
+Tensor widened_product(const Tensor& a, const Tensor& b) { return apply(widened_matmul_op, {a, b}); }
+
 void check_operands(const Tensor& a, const Tensor& b) {
   check_defined("matmul", "a", a);
   check_defined("matmul", "b", b);
@@ -68,22 +87,22 @@ Shape with_matrix(Shape batch, std::int64_t rows, std::int64_t columns) {
   return batch;
 }
 
-// Both operands have two axes or more.
-Tensor product(const Tensor& a, const Tensor& b) {
+// Both operands have at least two axes. `multiply` is the product of (B, M, K) and (B, K, N).
+Tensor product(const Tensor& a, const Tensor& b, Tensor (*multiply)(const Tensor&, const Tensor&)) {
   const std::int64_t rows = a.size(-2), inner = a.size(-1), columns = b.size(-1);
   const Shape batch = b.dim() == 2 ? batch_shape(a) : broadcast_shapes("matmul", batch_shape(a), batch_shape(b));
   const Shape result = with_matrix(batch, rows, columns);
-  static_cast<void>(result.numel());  // throws before an operand is copied for a result that cannot be
+  static_cast<void>(result.numel());  // throws before an operand is copied for a result that cannot exist
   if (b.dim() == 2) {
-    // One tall matrix: a single product, and its gradient needs no sum over the batch.
+    // One tall matrix: a single product, whose gradient needs no sum over the batch.
     const std::int64_t all_rows = Shape(a.shape().begin(), a.shape().end() - 1).numel();
-    const Tensor tall = batched_product(a.reshape({1, all_rows, inner}), b.unsqueeze(0));
+    const Tensor tall = multiply(a.reshape({1, all_rows, inner}), b.unsqueeze(0));
     return tall.reshape(result);
   }
   const std::int64_t count = batch.numel();
   const Tensor all_a = a.expand(with_matrix(batch, rows, inner)).reshape({count, rows, inner});
   const Tensor all_b = b.expand(with_matrix(batch, inner, columns)).reshape({count, inner, columns});
-  return batched_product(all_a, all_b).reshape(result);
+  return multiply(all_a, all_b).reshape(result);
 }
 
 }  // namespace
@@ -91,7 +110,7 @@ Tensor product(const Tensor& a, const Tensor& b) {
 MatrixBatch as_matrices(const Tensor& tensor) {
   const std::int64_t rows = tensor.size(1), columns = tensor.size(2);
   const Strides& strides = tensor.strides();
-  // The stride of an axis of extent 1 means nothing.
+  // The stride of an axis of extent 1 is irrelevant.
   const auto runs = [](std::int64_t extent, std::int64_t stride) { return extent <= 1 || stride == 1; };
   const auto pitch = [](std::int64_t extent, std::int64_t stride, std::int64_t least) {
     return extent <= 1 ? std::max<std::int64_t>(least, 1) : stride;
@@ -106,13 +125,45 @@ MatrixBatch as_matrices(const Tensor& tensor) {
   return {contiguous_copy(tensor), false, std::max<std::int64_t>(columns, 1), rows * columns};
 }
 
+std::array<Tensor, 2> linear_factors(std::span<const Tensor> in) {
+  const auto seen = [](const Tensor& t, std::size_t rows, std::size_t columns) {
+    const Shape& shape = t.shape();
+    return t.view_as({1, shape[rows], shape[columns]}, {0, t.strides()[rows], t.strides()[columns]},
+                     t.storage_offset());
+  };
+  return {seen(in[0], 0, 1), seen(in[1], 1, 0)};
+}
+
+Tensor widened_matmul(const Tensor& a, const Tensor& b) {
+  check_operands(a, b);
+  return product(a, b, element_size(a.dtype()) == 2 ? widened_product : batched_product);
+}
+
 Tensor matmul(const Tensor& a, const Tensor& b) {
   const OpScope scope("matmul");
   if (const detail::AutocastCall low(MixedPrecision::kLow, {a, b}); low) return matmul(low[0], low[1]);
   check_operands(a, b);
-  const Tensor result = product(a.dim() == 1 ? a.unsqueeze(0) : a, b.dim() == 1 ? b.unsqueeze(-1) : b);
+  const Tensor result = product(a.dim() == 1 ? a.unsqueeze(0) : a, b.dim() == 1 ? b.unsqueeze(-1) : b, batched_product);
   const Tensor without_column = b.dim() == 1 ? result.squeeze(-1) : result;
   return a.dim() == 1 ? without_column.squeeze(b.dim() == 1 ? -1 : -2) : without_column;
+}
+
+Tensor bmm(const Tensor& a, const Tensor& b) {
+  const OpScope scope("bmm");
+  check_defined("bmm", "a", a);
+  check_defined("bmm", "b", b);
+  ADJOINT_CHECK(a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0),
+                "bmm: a and b must be (B, M, K) and (B, K, N); got {} and {}", a.shape(), b.shape());
+  return matmul(a, b);
+}
+
+Tensor outer(const Tensor& a, const Tensor& b) {
+  const OpScope scope("outer");
+  check_defined("outer", "a", a);
+  check_defined("outer", "b", b);
+  ADJOINT_CHECK(a.dim() == 1 && b.dim() == 1, "outer: a and b must have one axis each; got {} and {}", a.shape(),
+                b.shape());
+  return a.unsqueeze(1) * b;
 }
 
 }  // namespace adjoint

@@ -1,4 +1,4 @@
-// batch_norm, layer_norm, group_norm, instance_norm, rms_norm: what each of them normalises over.
+// batch_norm, layer_norm, group_norm, instance_norm, rms_norm: the axes over which each of them normalises.
 #include <adjoint/ops/norm/norm.h>
 
 #include <adjoint/core/check.h>
@@ -13,14 +13,14 @@
 namespace adjoint {
 namespace {
 
-// What every one of them is called with.
+// The arguments that all of them share.
 struct Call {
   const char* op;
   Tensor input, weight, bias;
   const NormFusion& behind;
 };
 
-// may_be_wide: of float32 where the input has 16 bits.
+// may_be_wide: the parameter may be float32 if the input has 16 bits.
 void check_parameter(const Call& c, const char* name, const Tensor& parameter, const Shape& shape,
                      bool may_be_wide = false) {
   if (!parameter.defined()) return;
@@ -43,6 +43,10 @@ void check_channels(const Call& c, bool may_be_wide) {
   check_input(c);
   ADJOINT_CHECK(c.input.dim() >= 2, "{}: input must have two axes or more, (N, C, ...); got {}", c.op, c.input.shape());
   for (const auto& [name, parameter] : {std::pair{"weight", &c.weight}, {"bias", &c.bias}}) {
+    ADJOINT_CHECK(!parameter->defined() || parameter->dim() != 1 || parameter->size(0) == c.input.size(1),
+                  "{}: input's axis 1 must have the {} channels that {} is for; got {} in input {}, {} {}; without "
+                  "a batch axis? unsqueeze(0)",
+                  c.op, parameter->size(0), name, c.input.size(1), c.input.shape(), name, parameter->shape());
     check_parameter(c, name, *parameter, {c.input.size(1)}, may_be_wide);
   }
   ADJOINT_CHECK(!c.weight.defined() || !c.bias.defined() || c.weight.dtype() == c.bias.dtype(),
@@ -81,7 +85,7 @@ void check_running(const Call& c, const Running& running, bool required) {
   }
 }
 
-// Running statistics in the form of a batch's. Neither operator is ever recorded.
+// Converts running statistics to the form of a batch's. Neither operator is ever recorded.
 constinit const OpDef<DType> give_op{.name = "normalize",
                                      .infer =
                                          [](Operands in, const DType& dtype) {
@@ -120,7 +124,7 @@ void follow(const Call& c, const Running& running, const Tensor& statistics, dou
   for (std::size_t i = 0; i < targets.size(); ++i) copy_into(made[i], targets[i]);
 }
 
-// A group a channel: of all samples together (`across`), or of one; with given statistics, the running ones.
+// One group per channel: across all samples (`across`), or within one; with given statistics, the running ones.
 NormAttr by_channel(const Call& c, const Running& running, bool across, bool given, double eps) {
   check_channels(c, true);
   check_running(c, running, given);
@@ -187,6 +191,9 @@ Tensor group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& we
   check_channels(call, false);
   ADJOINT_CHECK(num_groups >= 1 && input.size(1) % num_groups == 0,
                 "group_norm: num_groups must divide the channels; got {} groups, input {}", num_groups, input.shape());
+  const std::int64_t values = input.size(0) * (input.size(1) / num_groups) * inner_of(input);
+  ADJOINT_CHECK(values != 1, "group_norm: there must be more than 1 value for each group; got {} groups, input {}",
+                num_groups, input.shape());
   const NormAttr attr{.samples = input.size(0),
                       .groups = num_groups,
                       .depth = input.size(1) / num_groups,

@@ -1,10 +1,10 @@
-// pad: cuts are views; what grows is a gather by a map of each axis, whose adjoint is a gather too.
+// pad: cuts are views; growing axes are a gather by a map of each axis, whose adjoint is a gather too.
 #include <adjoint/ops/pad/pad.h>
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/convert.h>
 #include <adjoint/core/op.h>
-#include <adjoint/core/scalar.h>
+#include <adjoint/core/promote.h>
 #include <adjoint/ops/pad/kernels.h>
 
 #include <algorithm>
@@ -78,7 +78,7 @@ void check_amounts(const char* op, const Shape& shape, const Padding& padding) {
   }
 }
 
-// How many elements of an axis a mode can stand outside it.
+// The most padding that a mode can provide for an axis of this extent.
 std::int64_t most(PadMode mode, std::int64_t extent) {
   switch (mode) {
     case PadMode::kReflect: return std::max<std::int64_t>(extent - 1, 0);
@@ -102,10 +102,10 @@ void check_reach(const char* op, const Shape& shape, const Padding& padding, Pad
   }
 }
 
-// An extent that a call of the kernels sees as one: neighbours that are not padded are one axis.
+// An extent that a call of the kernels treats as one: neighbouring unpadded axes are merged.
 struct Merged {
   PadAxis axis;
-  std::size_t first;  // of the tensor's axes that it stands for
+  std::size_t first;  // of the merged tensor axes
 
   bool padded() const { return axis.in != axis.out; }
 };
@@ -116,7 +116,7 @@ std::vector<Merged> merged(const Shape& in, const Shape& out, const Dims& before
   for (std::size_t i = in.size(); i-- > 0;) {
     const Merged next{{in[i], out[i], before[i]}, i};
     if (!next.padded() && !all.empty() && !all.back().padded()) {
-      // Extents of a tensor without elements may have any product; nothing is computed of it.
+      // Extents of a tensor without elements may have any product; nothing is computed from it.
       std::int64_t product = 0;
       static_cast<void>(__builtin_mul_overflow(all.back().axis.in, next.axis.in, &product));
       all.back() = {{product, product, 0}, i};
@@ -127,7 +127,7 @@ std::vector<Merged> merged(const Shape& in, const Shape& out, const Dims& before
   return all;
 }
 
-// Three axes a call, the last ones first.
+// Three axes per call, the last ones first.
 std::vector<PadAttr> stages(const Shape& shape, const Padding& padding, PadMode mode, std::uint64_t value) {
   std::vector<PadAttr> all;
   Shape in = shape, last = shape;
@@ -181,7 +181,13 @@ std::uint64_t bits_of(double value, DType dtype) {
 
 }  // namespace
 
-Tensor pad(const Tensor& x, const Padding& padding, PadMode mode, double value) {
+PadMode enumerator(std::string_view name, PadMode) {
+  constexpr const char* kNames[] = {"constant", "reflect", "replicate", "circular"};
+  return static_cast<PadMode>(place_of("pad", name == "zeros" ? "constant" : name, kNames));
+}
+
+Tensor pad(const Tensor& x, const Padding& padding, Named<PadMode> named, double value) {
+  const PadMode mode = named;
   const OpScope scope("pad");
   check_defined("pad", "x", x);
   check_amounts("pad", x.shape(), padding);
@@ -192,13 +198,14 @@ Tensor pad(const Tensor& x, const Padding& padding, PadMode mode, double value) 
   Tensor result = cut(x, padding);
   const std::vector<PadAttr> all = stages(result.shape(), padding, mode, bits_of(fitting, x.dtype()));
   for (const PadAttr& stage : all) result = padded(result, stage);
-  // Cuts alone are a view; the result of pad is a tensor of its own, as PyTorch's is.
+  // Cuts alone are a view, but the result of pad is a new tensor, as in PyTorch.
   return all.empty() ? result.clone() : result;
 }
 
 Tensor pad(const Tensor& x, const Padding& padding, double value) { return pad(x, padding, PadMode::kConstant, value); }
 
-Tensor pad_adjoint(const Tensor& padded, const Shape& shape, const Padding& padding, PadMode mode) {
+Tensor pad_adjoint(const Tensor& padded, const Shape& shape, const Padding& padding, Named<PadMode> named) {
+  const PadMode mode = named;
   const OpScope scope("pad_adjoint");
   check_defined("pad_adjoint", "padded", padded);
   check_floating("pad_adjoint", padded.dtype());

@@ -1,5 +1,5 @@
-// Pooling: what windows see and where results go. Maxima are a gather by places, whose gradient is the sum over windows
-// by the same places; an average and its adjoint are each other's gradient.
+// Pooling: the windows' inputs and the results' places. Maxima are a gather by places, whose gradient is the sum over
+// windows by the same places; an average and its adjoint are each other's gradient.
 #include <adjoint/ops/pool/pool.h>
 
 #include <adjoint/core/check.h>
@@ -96,7 +96,7 @@ constinit const OpDef<PoolAttr> avg_adjoint_op{.name = "avg_pool_adjoint",
                                                                        return avg(c.grad, c.attr);
                                                                      }}}};
 
-// Where elements go and where they come from are each other's inverse, so the gradient is the operator the other way.
+// The mappings to and from places are inverses, so the gradient is the operator in the other direction.
 constinit const OpDef<std::int64_t> exchange_op{
     .name = "max_unpool_take",
     .infer =
@@ -172,7 +172,7 @@ PoolAxis pool_axis(const Problem& p, std::int64_t in, std::int64_t kernel, std::
                 p.text(w.kernel), p.text(w.dilation));
   ADJOINT_CHECK(padding <= extent / 2, "{}: padding must be at most half of a window's extent; got {}, kernel_size {}",
                 p.op, p.text(w.padding), p.text(w.kernel));
-  const std::int64_t last = room + (ceil_mode ? stride - 1 : 0);  // where a window may begin, at most
+  const std::int64_t last = room + (ceil_mode ? stride - 1 : 0);  // the last place where a window may begin
   std::int64_t out = last < 0 ? 0 : last / stride + 1;
   if (ceil_mode && (out - 1) * stride >= in + padding) --out;
   ADJOINT_CHECK(out >= 1, "{}: a window must fit; got input {}, kernel_size {}, padding {}, dilation {}", p.op,
@@ -232,7 +232,7 @@ Tensor adaptive_average(const Tensor& input, const PoolAttr& attr) {
   return attr.axes == 1 ? input.mean(-1, true) : input.mean({-2, -1}, true);
 }
 
-// The extent that an unpooled axis has, and those that it may have.
+// The extent of an unpooled axis, after checking that it is possible.
 std::int64_t unpooled(const Problem& p, std::int64_t in, const Window& w, std::int64_t Size2::*axis,
                       const Size2& asked) {
   const std::int64_t stride = w.stride.*axis == 0 ? w.kernel.*axis : w.stride.*axis;
@@ -286,15 +286,15 @@ std::pair<Tensor, Tensor> max_pool2d_with_indices(const Tensor& input, Size2 ker
 
 Tensor avg_pool1d(const Tensor& input, std::int64_t kernel_size, const AvgPool1dParams& params) {
   const OpScope scope("avg_pool1d");
-  PoolAttr attr =
-      pool_attr({"avg_pool1d", input, 1}, window1d(kernel_size, {params.stride, params.padding, 1, params.ceil_mode}));
+  PoolAttr attr = pool_attr({"avg_pool1d", input, 1},
+                            window1d(kernel_size, {{}, params.stride, params.padding, 1, params.ceil_mode}));
   attr.counts_padding = params.count_include_pad;
   return avg(input, attr);
 }
 Tensor avg_pool2d(const Tensor& input, Size2 kernel_size, const AvgPool2dParams& params) {
   const OpScope scope("avg_pool2d");
-  PoolAttr attr =
-      pool_attr({"avg_pool2d", input, 2}, window2d(kernel_size, {params.stride, params.padding, 1, params.ceil_mode}));
+  PoolAttr attr = pool_attr({"avg_pool2d", input, 2},
+                            window2d(kernel_size, {{}, params.stride, params.padding, 1, params.ceil_mode}));
   attr.counts_padding = params.count_include_pad;
   attr.divisor = params.divisor_override;
   return avg(input, attr);
@@ -329,12 +329,12 @@ std::pair<Tensor, Tensor> adaptive_max_pool2d_with_indices(const Tensor& input, 
 
 Tensor max_unpool1d(const Tensor& input, const Tensor& indices, std::int64_t kernel_size,
                     const MaxUnpool1dParams& params) {
-  return unpool({"max_unpool1d", input, 1}, indices, window1d(kernel_size, {params.stride, params.padding, 1, false}),
-                {0, params.output_size});
+  return unpool({"max_unpool1d", input, 1}, indices,
+                window1d(kernel_size, {{}, params.stride, params.padding, 1, false}), {0, params.output_size});
 }
 Tensor max_unpool2d(const Tensor& input, const Tensor& indices, Size2 kernel_size, const MaxUnpool2dParams& params) {
-  return unpool({"max_unpool2d", input, 2}, indices, window2d(kernel_size, {params.stride, params.padding, 1, false}),
-                params.output_size);
+  return unpool({"max_unpool2d", input, 2}, indices,
+                window2d(kernel_size, {{}, params.stride, params.padding, 1, false}), params.output_size);
 }
 
 }  // namespace adjoint

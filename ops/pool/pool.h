@@ -1,6 +1,7 @@
-// Pooling, 1-D and 2-D, over windows of one size or of a given number, with PyTorch's arguments and results.
+// 1-D and 2-D pooling over windows of one size or a given number of windows, with PyTorch's arguments and results.
 #pragma once
 
+#include <adjoint/core/named.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/conv.h>
 
@@ -10,59 +11,67 @@
 namespace adjoint {
 
 // A stride of 0 stands for the kernel's size. ceil_mode rounds the result's extents up, unless the last window would
-// begin beyond the input and what pads it in front.
+// begin beyond the input and its leading padding.
 
 struct MaxPool1dParams {
+  ByName by_name = {};
   std::int64_t stride = 0, padding = 0, dilation = 1;
   bool ceil_mode = false;
 };
 struct MaxPool2dParams {
+  ByName by_name = {};
   Size2 stride = 0, padding = 0, dilation = 1;
   bool ceil_mode = false;
 };
 struct AvgPool1dParams {
+  ByName by_name = {};
   std::int64_t stride = 0, padding = 0;
   bool ceil_mode = false;
-  /// Zeros of the padding count as elements; what ceil_mode lets hang over behind it does not.
+  /// Zeros of the padding count as elements; the overhang of ceil_mode beyond them does not.
   bool count_include_pad = true;
 };
 struct AvgPool2dParams {
+  ByName by_name = {};
   Size2 stride = 0, padding = 0;
   bool ceil_mode = false;
   bool count_include_pad = true;
-  /// Where not 0, what sums are divided by, in place of the number of elements.
+  /// If not 0, the divisor of sums, in place of the number of elements.
   std::int64_t divisor_override = 0;
 };
 struct MaxUnpool1dParams {
+  ByName by_name = {};
   std::int64_t stride = 0, padding = 0;
-  /// Where not 0, the result's length, in place of (L - 1) stride - 2 padding + kernel_size; less than a stride away.
+  /// If not 0, the result's length, in place of (L - 1) stride - 2 padding + kernel_size; it must differ by less than a
+  /// stride.
   std::int64_t output_size = 0;
 };
 struct MaxUnpool2dParams {
+  ByName by_name = {};
   Size2 stride = 0, padding = 0, output_size = 0;
 };
 
-// All of them: input (N, C, L) or (C, L), 2-D (N, C, H, W) or (C, H, W), floating point; the batch may be empty, other
-// extents may not, and are below 2^30. float16 and bfloat16 are summed in float32 and rounded once. Differentiable to
-// any order. Gradients are sums in the order of windows. Throws Error for ranks, extents, kernels, strides and
-// dilations below 1, paddings that are negative or more than half of a window's extent, and windows that do not fit.
+// All functions: input (N, C, L) or (C, L), 2-D (N, C, H, W) or (C, H, W), floating point; the batch may be empty,
+// other extents may not, and are below 2^30. float16 and bfloat16 are summed in float32 and rounded once.
+// Differentiable to any order. Gradients are sums in the order of windows. Throws Error for ranks, extents, kernels,
+// strides and dilations below 1, paddings that are negative or more than half of a window's extent, and windows that do
+// not fit.
 
-/// The largest element of each window; padding is none of them; NaN wins. The gradient goes to the first of equals, and
+/// The largest element of each window, without padding; NaN wins. The gradient goes to the first of equal elements, and
 /// to the last NaN. L' = (L + 2 padding - dilation (kernel_size - 1) - 1) / stride + 1. A window without elements,
 /// which dilation can make, gives -infinity.
 ADJOINT_API Tensor max_pool1d(const Tensor& input, std::int64_t kernel_size, const MaxPool1dParams& params = {});
 ADJOINT_API Tensor max_pool2d(const Tensor& input, Size2 kernel_size, const MaxPool2dParams& params = {});
-/// And where it stands (int64): its place in the input's (H, W), row by row; -1: there is none.
+/// Also returns its position (int64) in the input's (H, W), row by row; -1 for a window without elements.
 ADJOINT_API std::pair<Tensor, Tensor> max_pool1d_with_indices(const Tensor& input, std::int64_t kernel_size,
                                                               const MaxPool1dParams& params = {});
 ADJOINT_API std::pair<Tensor, Tensor> max_pool2d_with_indices(const Tensor& input, Size2 kernel_size,
                                                               const MaxPool2dParams& params = {});
 
-/// The mean of each window. L' as of max_pool1d.
+/// The mean of each window, with L' as in max_pool1d.
 ADJOINT_API Tensor avg_pool1d(const Tensor& input, std::int64_t kernel_size, const AvgPool1dParams& params = {});
 ADJOINT_API Tensor avg_pool2d(const Tensor& input, Size2 kernel_size, const AvgPool2dParams& params = {});
 
-// With stride and padding alone: max_pool2d(x, 2, 2), max_pool2d(x, 3, 2, 1).
+// With only stride and padding: max_pool2d(x, 2, 2), max_pool2d(x, 3, 2, 1).
 inline Tensor max_pool1d(const Tensor& input, std::int64_t kernel_size, std::int64_t stride, std::int64_t padding = 0) {
   return max_pool1d(input, kernel_size, MaxPool1dParams{.stride = stride, .padding = padding});
 }
@@ -76,7 +85,7 @@ inline Tensor avg_pool2d(const Tensor& input, Size2 kernel_size, Size2 stride, S
   return avg_pool2d(input, kernel_size, AvgPool2dParams{.stride = stride, .padding = padding});
 }
 
-/// As many windows as output_size says; 0 leaves the axis as it is (PyTorch's None). Window o of n holds the elements
+/// output_size is the number of windows; 0 leaves the axis unchanged (PyTorch's None). Window o of n holds the elements
 /// from floor(o L / n) up to ceil((o + 1) L / n).
 ADJOINT_API Tensor adaptive_avg_pool1d(const Tensor& input, std::int64_t output_size);
 ADJOINT_API Tensor adaptive_avg_pool2d(const Tensor& input, Size2 output_size);
@@ -85,9 +94,9 @@ ADJOINT_API Tensor adaptive_max_pool2d(const Tensor& input, Size2 output_size);
 ADJOINT_API std::pair<Tensor, Tensor> adaptive_max_pool1d_with_indices(const Tensor& input, std::int64_t output_size);
 ADJOINT_API std::pair<Tensor, Tensor> adaptive_max_pool2d_with_indices(const Tensor& input, Size2 output_size);
 
-/// Zeros, but for input's elements at `indices` (int64, of input's shape, as max_pool2d_with_indices gives them). Of
-/// several with one index the last is taken, and it alone gets the gradient. An index of -1 stands nowhere. Throws
-/// Error on the CPU for an index outside the result; on a GPU such an element is left out.
+/// Zeros with input's elements at `indices` (int64, of input's shape, as max_pool2d_with_indices returns them). Of
+/// several elements with one index the last is used, and only it gets the gradient. An element with index -1 is
+/// dropped. On the CPU throws Error for an index outside the result; on a GPU such an element is dropped.
 ADJOINT_API Tensor max_unpool1d(const Tensor& input, const Tensor& indices, std::int64_t kernel_size,
                                 const MaxUnpool1dParams& params = {});
 ADJOINT_API Tensor max_unpool2d(const Tensor& input, const Tensor& indices, Size2 kernel_size,

@@ -1,4 +1,4 @@
-// var, std, and both of them with the mean.
+// var and std, alone and with the mean.
 #include <adjoint/ops/reduce/reduce.h>
 
 #include <adjoint/ops/elementwise/elementwise.h>
@@ -35,11 +35,10 @@ constinit const OpDef<ReduceAttr> centre_op{
 
 Tensor centre(const Tensor& x, const Tensor& g, const ReduceAttr& attr) { return apply(centre_op, {x, g}, attr); }
 
-// The root's gradient is 0 where it is 0 itself.
-Tensor variance_gradient(const Tensor& g, const Tensor& result, bool root) {
-  if (!root) return g;
-  const Tensor deviation = widened(result), nothing = deviation == 0.0;
-  return masked_fill(widened(g) / (masked_fill(deviation, nothing, 1.0) * 2.0), nothing, 0.0).to(g.dtype());
+// For widened operands: the variance's gradient from its root's, or 0 where the root is 0.
+Tensor variance_gradient(const Tensor& g, const Tensor& deviation) {
+  const Tensor nothing = deviation == 0.0;
+  return masked_fill(g / 2.0 / masked_fill(deviation, nothing, 1.0), nothing, 0.0);
 }
 
 constexpr OpDef<VarianceAttr> variance_op(const char* name, Vjp<VarianceAttr> rule) {
@@ -53,8 +52,12 @@ constexpr OpDef<VarianceAttr> variance_op(const char* name, Vjp<VarianceAttr> ru
           .vjp = {{rule}}};
 }
 
+extern constinit const OpDef<VarianceAttr> std_op;
+
 Tensor gradient(const Ctx<VarianceAttr>& c) {
-  return centre(c.in[0], variance_gradient(c.grad, c.out, c.attr.root), c.attr.reduce);
+  if (!c.attr.root) return centre(c.in[0], c.grad, c.attr.reduce);
+  const Tensor of_variance = variance_gradient(widened(c.grad), unrounded(std_op, c));
+  return centre(widened(c.in[0]), of_variance, c.attr.reduce).to(c.in[0].dtype());
 }
 
 constinit const OpDef<VarianceAttr> var_op = variance_op("var", {.saves = kSaveIn0, .rule = gradient});
@@ -71,7 +74,10 @@ void two_gradients(const Ctx<VarianceAttr>& c, Needs, Results grads) {
   const ReduceAttr& attr = c.attr.reduce;
   const Tensor x = widened(c.in[0]);
   Tensor sum;
-  if (c.grads[0].defined()) sum = centre(x, variance_gradient(widened(c.grads[0]), c.out, c.attr.root), attr);
+  if (c.grads[0].defined()) {
+    const Tensor g = widened(c.grads[0]);
+    sum = centre(x, c.attr.root ? variance_gradient(g, unrounded(std_op, c)) : g, attr);
+  }
   if (c.grads[1].defined()) {
     const Tensor of_mean = spread(widened(c.grads[1]) / static_cast<double>(reduced_numel(attr)), attr);
     sum = sum.defined() ? sum + of_mean : of_mean;

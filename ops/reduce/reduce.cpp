@@ -1,5 +1,5 @@
-// sum, mean, prod, norm and logsumexp. Every rule computes in float32 where the operand has 16 bits, and rounds its
-// result once. What spreads does so before it is rounded, so that the next order's sum is in float32 too.
+// sum, mean, prod, norm and logsumexp. Every rule computes in float32 if the operand has 16 bits, and rounds its result
+// once. Values are spread before they are rounded, so that the next order's sum is in float32 too.
 #include <adjoint/ops/reduce/reduce.h>
 
 #include <adjoint/core/check.h>
@@ -36,8 +36,9 @@ constinit const OpDef<ReduceAttr> mean_op{.name = "mean",
                                           .cuda = ADJOINT_IF_CUDA(cuda::reduce_sum),
                                           .vjp = {{{.rule = mean_gradient}}}};
 
-// Of each element of x (rows, n): g (rows, 1) times the product of its row's others, without a division, so that zeros
-// are no case of their own. Neighbours multiply; the others of a pair are what goes to both of it.
+// For each element of x (rows, n): g (rows, 1) times the product of the other elements of its row, without a division,
+// so zeros need no special case. Neighbours are multiplied; the product of the other pairs goes to both members of a
+// pair.
 Tensor times_others(const Tensor& x, const Tensor& g) {
   const std::int64_t n = x.size(1), half = n / 2;
   if (n == 1) return g;
@@ -72,9 +73,11 @@ constinit const OpDef<ReduceAttr> prod_op{.name = "prod",
                                           .mixed_precision = MixedPrecision::kFull,
                                           .vjp = {{{.saves = kSaveIn0, .rule = prod_gradient}}}};
 
+// The shares of exp(x) in its sum, independent of the result's rounding, which is a constant that scales both.
 Tensor logsumexp_gradient(const Context& c) {
-  const Tensor share = exp(widened(c.in[0]) - spread(widened(c.out), c.attr));
-  return (spread(widened(c.grad), c.attr) * share).to(c.grad.dtype());
+  const Tensor part = exp(widened(c.in[0]) - spread(widened(c.out.detach()), c.attr));
+  const Tensor whole = part.sum(axes_of(c.attr), c.attr.keepdim);
+  return (part * spread(widened(c.grad) / whole, c.attr)).to(c.grad.dtype());
 }
 
 constinit const OpDef<ReduceAttr> logsumexp_op{.name = "logsumexp",
@@ -84,18 +87,23 @@ constinit const OpDef<ReduceAttr> logsumexp_op{.name = "logsumexp",
                                                .mixed_precision = MixedPrecision::kFull,
                                                .vjp = {{{.saves = kSaveIn0 | kSaveOut, .rule = logsumexp_gradient}}}};
 
-// sign(x) |x|^(p - 1) g / norm^(p - 1), 0 where the norm is 0, and where x is.
+extern constinit const OpDef<PowerAttr> power_op;
+
+// sign(x) (|x| / norm)^(p - 1) g, and 0 where the norm or x is 0. For an even p that is a power of x / norm, which has
+// all derivatives where x is 0.
 Tensor power_gradient(const Ctx<PowerAttr>& c) {
   const double p = c.attr.p;
-  const Tensor x = widened(c.in[0]), norm = widened(c.out), g = widened(c.grad);
+  const Tensor x = widened(c.in[0]), g = widened(c.grad);
   if (p == 0.0) return Tensor::zeros(x.shape(), c.grad.options());
   if (p == 1.0) return (spread(g, c.attr.reduce) * sign(x)).to(c.grad.dtype());
-  const Tensor nothing = norm == 0.0, divisor = masked_fill(norm, nothing, 1.0);
-  const Tensor share = masked_fill(g / (p == 2.0 ? divisor : pow(divisor, p - 1.0)), nothing, 0.0);
-  const Tensor factor = spread(share, c.attr.reduce);
-  if (p == 2.0) return (x * factor).to(c.grad.dtype());
+  const Tensor norm = unrounded(power_op, c);
+  const Tensor nothing = norm == 0.0;
+  const Tensor ratio = x / spread(masked_fill(norm, nothing, 1.0), c.attr.reduce);
+  const Tensor factor = spread(masked_fill(g, nothing, 0.0), c.attr.reduce);
+  if (p == 2.0) return (ratio * factor).to(c.grad.dtype());
+  if (p > 0.0 && std::fmod(p, 2.0) == 0.0) return (pow(ratio, p - 1.0) * factor).to(c.grad.dtype());
   const Tensor zero = x == 0.0;
-  const Tensor power = masked_fill(pow(masked_fill(abs(x), zero, 1.0), p - 1.0), zero, 0.0);
+  const Tensor power = masked_fill(pow(masked_fill(abs(ratio), zero, 1.0), p - 1.0), zero, 0.0);
   return (sign(x) * power * factor).to(c.grad.dtype());
 }
 

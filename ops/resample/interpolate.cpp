@@ -1,5 +1,5 @@
-// interpolate: a linear operator along both axes, and its transpose as gradient. An axis whose extent stays is left
-// alone.
+// interpolate: a linear operator along both axes, with its transpose as gradient. An axis whose extent does not change
+// is left alone.
 #include <adjoint/ops/resample/resample.h>
 
 #include <adjoint/core/check.h>
@@ -21,7 +21,7 @@ Tensor resample_adjoint(const Tensor& resampled, const PlaneAttr& attr);
 bool stays(const ResampleAttr& attr) { return attr.out_extent == attr.in_extent; }
 
 Shape with_extent(Shape shape, const ResampleAttr& attr, bool transposed) {
-  // A signal's height stays, and is no axis of its own.
+  // A signal's height does not change and is not an axis of its own.
   const std::int64_t extent = transposed ? attr.in_extent : attr.out_extent;
   if (!stays(attr)) shape[shape.size() - static_cast<std::size_t>(-attr.axis)] = extent;
   return shape;
@@ -30,7 +30,7 @@ TensorSpec with_extents(const Tensor& in, const PlaneAttr& attr, bool transposed
   return {with_extent(with_extent(in.shape(), attr.h, transposed), attr.w, transposed), in.dtype()};
 }
 
-/// An axis after the other, through float32, so that what lies between them is not rounded to 16 bits; in the order
+/// One axis after the other, through float32, so that the intermediate image is not rounded to 16 bits, in the order
 /// that keeps it no larger than the larger of input and result.
 template <class AlongAxis>
 void along_axes(const AlongAxis& along, const Tensor& in, Tensor& out, const PlaneAttr& attr, bool transposed) {
@@ -102,12 +102,12 @@ ResampleAttr axis_attr(const InterpolateParams& params, int axis, std::int64_t e
     const std::int64_t steps = attr.out_extent - 1;
     attr.ratio = steps > 0 ? static_cast<double>(extent - 1) / static_cast<double>(steps) : 0.0;
   } else {
-    // Like PyTorch: a scale that was given is used as it is, not as the quotient of the rounded extents.
+    // As in PyTorch, a given scale is used directly, not as the quotient of the rounded extents.
     attr.ratio = scale > 0.0 ? 1.0 / scale : static_cast<double>(extent) / static_cast<double>(attr.out_extent);
   }
   constexpr Filter kFilters[] = {Filter::kNearest, Filter::kNearestExact, Filter::kLinear,
                                  Filter::kLinear,  Filter::kCubic,        Filter::kLinear};
-  attr.filter = kFilters[static_cast<std::size_t>(params.mode)];
+  attr.filter = kFilters[static_cast<std::size_t>(static_cast<Interpolation>(params.mode))];
   attr.align_corners = params.align_corners;
   attr.antialias = params.antialias;
   return attr;
@@ -115,15 +115,22 @@ ResampleAttr axis_attr(const InterpolateParams& params, int axis, std::int64_t e
 
 }  // namespace
 
+namespace {
+constexpr const char* kNames[] = {"nearest", "nearest-exact", "linear", "bilinear", "bicubic", "area"};
+}  // namespace
+
+Interpolation enumerator(std::string_view name, Interpolation) {
+  return static_cast<Interpolation>(place_of("interpolate", name, kNames));
+}
+
 std::string to_string(Interpolation mode) {
-  constexpr const char* kNames[] = {"nearest", "nearest-exact", "linear", "bilinear", "bicubic", "area"};
   check_enumerator("to_string", "Interpolation", mode, Interpolation::kArea);
   return kNames[static_cast<std::size_t>(mode)];
 }
 
 namespace {
 
-/// Modes of images of any batch; the others tell signals from images by the number of axes.
+/// Modes of images with any leading axes; the others distinguish signals from images by the number of axes.
 bool images_only(Interpolation mode) { return mode == Interpolation::kBilinear || mode == Interpolation::kBicubic; }
 
 bool is_signal(const Tensor& input, Interpolation mode) { return !images_only(mode) && input.dim() == 3; }
@@ -171,7 +178,7 @@ void check(const Tensor& input, const InterpolateParams& params) {
                 "interpolate: antialias and align_corners exclude each other; got both");
 }
 
-/// Throws Error where the result's bytes, in `computed`, do not fit in 63 bits.
+/// Throws Error if the result's bytes, in `computed`, exceed 63 bits.
 void check_result(const Tensor& input, DType computed, bool signal, std::int64_t height, std::int64_t width) {
   Shape shape = input.shape();
   if (!signal) shape[shape.size() - 2] = height;

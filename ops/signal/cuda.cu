@@ -1,5 +1,6 @@
-// What stands around cuFFT's transforms, overlapping sums and magnitudes, one element of the result a thread.
+// The kernels around cuFFT's transforms, overlapping sums and magnitudes, with one element of the result per thread.
 #include <adjoint/core/cuda/launch.h>
+#include <adjoint/ops/elementwise/scalar_math.h>
 #include <adjoint/ops/signal/kernels.h>
 
 namespace adjoint::cuda {
@@ -16,7 +17,7 @@ struct alignas(2 * sizeof(T)) Bin {
   T real, imaginary;
 };
 
-// [1, paired) have a conjugate in the other half; the others are real.
+// Bins [1, paired) have a conjugate in the other half; the others are real.
 template <class T>
 __global__ void weigh_each(std::int64_t count, std::int64_t bins, std::int64_t paired, T own, T shared,
                            const Bin<T>* from, Bin<T>* to) {
@@ -58,8 +59,7 @@ __global__ void measure_each(std::int64_t count, bool squared, const T* __restri
   const std::int64_t index = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (index >= count) return;
   const T real = in[2 * index], imaginary = in[2 * index + 1];
-  const T square = real * real + imaginary * imaginary;
-  out[index] = squared ? square : sqrt(square);
+  out[index] = squared ? real * real + imaginary * imaginary : scalar::hypot(real, imaginary);
 }
 
 template <class T>

@@ -4,14 +4,22 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/op.h>
 #include <adjoint/ops/elementwise/widened.h>
+#include <adjoint/ops/join/join.h>
 #include <adjoint/ops/pad/pad.h>
 #include <adjoint/ops/signal/kernels.h>
+#include <adjoint/ops/view/view.h>
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 namespace adjoint {
+
+void check_floating(const char* op, const Tensor& x) {
+  check_defined(op, "x", x);
+  ADJOINT_CHECK(is_floating_point(x.dtype()), "{}: x must be floating point; got {}; convert with to()", op, x.dtype());
+}
+
 namespace {
 
 constexpr std::int64_t kLongest = std::int64_t{1} << 30;
@@ -30,7 +38,7 @@ TensorSpec sequence_spec(Operands in, const FftAttr& attr) {
   return {shape, in[0].dtype()};
 }
 
-// About 2.5 n log2(n) operations a row (Frigo, Johnson: "The design and implementation of FFTW3", 2005).
+// About 2.5 n log2(n) operations per row (Frigo, Johnson: "The design and implementation of FFTW3", 2005).
 Cost fft_cost(Operands in, Operands out, const FftAttr& attr) {
   const auto n = static_cast<double>(attr.n);
   const double rows = static_cast<double>(std::min(in[0].numel(), out[0].numel())) / n;  // of the sequences
@@ -60,7 +68,7 @@ constinit const OpDef<FftAttr> irfft_op{.name = "irfft",
                                           return apply(rfft_op, {c.grad}, c.attr);
                                         }}}}};
 
-// x with `extent` elements along `axis` (from the end): cut, or zeros behind.
+// x with `extent` elements along `axis` (from the end): cut, or padded with zeros at the end.
 Tensor fitted(const Tensor& x, std::int64_t axis, std::int64_t extent) {
   const std::int64_t has = x.size(axis);
   if (has == extent) return x;
@@ -72,11 +80,6 @@ Tensor fitted(const Tensor& x, std::int64_t axis, std::int64_t extent) {
 
 void check_length(const char* op, std::int64_t n, const Tensor& x) {
   ADJOINT_CHECK(n >= 1 && n <= kLongest, "{}: n must lie in [1, 2^30]; got {} for x {}", op, n, x.shape());
-}
-
-void check_floating(const char* op, const Tensor& x) {
-  check_defined(op, "x", x);
-  ADJOINT_CHECK(is_floating_point(x.dtype()), "{}: x must be floating point; got {}; convert with to()", op, x.dtype());
 }
 
 double scale_of(const char* op, FFTNorm norm, FFTNorm full, std::int64_t n) {
@@ -109,6 +112,65 @@ Tensor irfft(const Tensor& x, std::int64_t n, FFTNorm norm) {
   check_length("irfft", length, x);
   const FftAttr attr{length, scale_of("irfft", norm, FFTNorm::kBackward, length), true};
   return apply(irfft_op, {fitted(widened(x), -2, attr.bins())}, attr).to(x.dtype());
+}
+
+namespace {
+
+// {h, w} of rfft2 and irfft2, 0 where x's own extents are meant.
+Dims two_lengths(const char* op, const Tensor& x, const Dims& s) {
+  ADJOINT_CHECK(s.empty() || s.size() == 2, "{}: s must be two lengths, or empty; got {} for x {}", op, s, x.shape());
+  return s.empty() ? Dims{0, 0} : s;
+}
+
+// The spectrum of n real numbers from its first half (..., n / 2 + 1, 2): the other half is its conjugates, backwards.
+Tensor whole_spectrum(const Tensor& half, std::int64_t n, const Tensor& conjugate) {
+  const std::int64_t left = n - half.size(-2);
+  return left == 0 ? half : cat({half, flip(half.narrow(-2, 1, left), {-2}) * conjugate}, -2);
+}
+
+// The transform of pairs (..., n, 2) along the axis before the last, times `scale`: that of the real parts plus i times
+// that of the imaginary ones. The inverse is the conjugate of the conjugate's transform.
+Tensor fft_of_pairs(const Tensor& x, bool inverse, double scale) {
+  const std::int64_t n = x.size(-2);
+  const Tensor conjugate = Tensor::from_vector<double>({1.0, -1.0}, {2}, x.options());
+  const Tensor given = inverse ? x * conjugate : x;
+  const auto spectrum = [&](std::int64_t part) { return whole_spectrum(rfft(given.select(-1, part)), n, conjugate); };
+  const Tensor a = spectrum(0), b = spectrum(1);
+  const Tensor turned = stack({b.select(-1, 1) * -1.0, b.select(-1, 0)}, -1);
+  const Tensor sum = a + turned, result = inverse ? sum * conjugate : sum;
+  return scale == 1.0 ? result : result * scale;
+}
+
+}  // namespace
+
+Tensor rfft2(const Tensor& x, const Dims& s, FFTNorm norm) {
+  const OpScope scope("rfft2");
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {x}); full) return rfft2(full[0], s, norm);
+  check_floating("rfft2", x);
+  ADJOINT_CHECK(x.dim() >= 2 && x.dim() < static_cast<std::int64_t>(kMaxRank),
+                "rfft2: x must have 2 to {} axes; got {}", kMaxRank - 1, x.shape());
+  const Dims lengths = two_lengths("rfft2", x, s);
+  const std::int64_t height = lengths[0] == 0 ? x.size(-2) : lengths[0];
+  check_length("rfft2", height, x);
+  const Tensor rows = rfft(fitted(widened(x), -2, height), lengths[1], norm).transpose(-3, -2);
+  return fft_of_pairs(rows, false, scale_of("rfft2", norm, FFTNorm::kForward, height)).transpose(-3, -2).to(x.dtype());
+}
+
+Tensor irfft2(const Tensor& x, const Dims& s, FFTNorm norm) {
+  const OpScope scope("irfft2");
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {x}); full) return irfft2(full[0], s, norm);
+  check_floating("irfft2", x);
+  ADJOINT_CHECK(x.dim() >= 3 && x.size(-1) == 2 && x.size(-2) >= 1,
+                "irfft2: x must have the shape (..., H, bins, 2), with a bin at least; got {}", x.shape());
+  const Dims lengths = two_lengths("irfft2", x, s);
+  const std::int64_t height = lengths[0] == 0 ? x.size(-3) : lengths[0];
+  const std::int64_t width = lengths[1] == 0 ? 2 * (x.size(-2) - 1) : lengths[1];
+  check_length("irfft2", height, x);
+  check_length("irfft2", width, x);
+  // What the rows do not need is not transformed.
+  const Tensor bins = fitted(fitted(widened(x), -3, height), -2, width / 2 + 1).transpose(-3, -2);
+  const double scale = scale_of("irfft2", norm, FFTNorm::kBackward, height);
+  return irfft(fft_of_pairs(bins, true, scale).transpose(-3, -2), width, norm).to(x.dtype());
 }
 
 }  // namespace adjoint

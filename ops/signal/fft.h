@@ -1,11 +1,11 @@
 // Discrete Fourier transforms of real sequences, along the last axis.
 //
-// There is no complex dtype: where PyTorch has complex numbers, there is a last axis of 2, real and imaginary part, as
-// torch.view_as_real gives and torch.view_as_complex takes.
+// There is no complex dtype: PyTorch's complex numbers are a last axis of 2 here, real and imaginary part, as
+// torch.view_as_real returns and torch.view_as_complex takes.
 //
-// By cuFFT on CUDA, on the current stream, and Eigen's FFT on the CPU, parallel over rows; n is at most 2^30. float16
-// and bfloat16 are computed in float32 and rounded once. Differentiable to any order. Which elements of its row a
-// NaN or an infinity reaches, and whether an infinity comes out as NaN, depends on the device.
+// cuFFT computes them on CUDA, on the current stream, and Eigen's FFT on the CPU, parallel over rows; n is at most
+// 2^30. float16 and bfloat16 are computed in float32 and rounded once. Differentiable to any order. The device
+// determines which elements of its row a NaN or an infinity reaches, and if an infinity becomes NaN.
 #pragma once
 
 #include <adjoint/core/tensor.h>
@@ -14,18 +14,26 @@
 
 namespace adjoint {
 
-/// What both directions of a transform are multiplied by: the inverse by 1/n, both by 1/sqrt(n), the forward one by
-/// 1/n.
+/// The scale of the two directions of a transform: the inverse by 1/n, both by 1/sqrt(n), or the forward one by 1/n.
 enum class FFTNorm : std::uint8_t { kBackward, kOrtho, kForward };
 
-/// x (..., L) -> (..., n / 2 + 1, 2): X[k] = sum over t of x[t] exp(-2 pi i k t / n), the other half being these bins'
-/// conjugates. x is cut or padded with zeros behind to n elements; 0 stands for L. Throws Error unless x is floating
-/// point with an axis at least and n positive.
+/// x (..., L) -> (..., n / 2 + 1, 2): X[k] = sum over t of x[t] exp(-2 pi i k t / n); the other half are these bins'
+/// conjugates. x is cut or padded with zeros at the end to n elements; 0 stands for L. Throws Error unless x is
+/// floating point with at least one axis and n is positive.
 ADJOINT_API Tensor rfft(const Tensor& x, std::int64_t n = 0, FFTNorm norm = FFTNorm::kBackward);
 
 /// The inverse: x (..., K, 2) -> (..., n), where bins beyond n / 2 are cut and missing ones are zero; n = 0 stands for
-/// 2 (K - 1). The imaginary parts of bin 0 and, for even n, of bin n / 2 count as zero: a real sequence has none.
-/// Throws Error unless x is floating point of that shape with a bin at least, and n positive.
+/// 2 (K - 1). The imaginary parts of bin 0 and, for even n, of bin n / 2 count as zero, because a real sequence has
+/// none. Throws Error unless x is floating point of that shape with at least one bin, and n is positive.
 ADJOINT_API Tensor irfft(const Tensor& x, std::int64_t n = 0, FFTNorm norm = FFTNorm::kBackward);
+
+/// rfft along the last axis, and along the one before it a whole transform, of pairs: x (..., H, W) -> (..., h, w / 2 +
+/// 1, 2). x is cut or padded with zeros behind to s = {h, w}, of which 0 stands for x's own extent, as does an empty s
+/// for both. Throws Error as rfft does, for fewer than two axes and for an s of another length.
+ADJOINT_API Tensor rfft2(const Tensor& x, const Dims& s = {}, FFTNorm norm = FFTNorm::kBackward);
+
+/// The inverse: x (..., H, K, 2) -> (..., h, w), where a w of 0 stands for 2 (K - 1). Throws Error as irfft does, for
+/// fewer than three axes and for an s of another length.
+ADJOINT_API Tensor irfft2(const Tensor& x, const Dims& s = {}, FFTNorm norm = FFTNorm::kBackward);
 
 }  // namespace adjoint

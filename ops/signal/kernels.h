@@ -1,4 +1,4 @@
-// Signal processing by device. Operands are contiguous, float32 or float64; `out` is written whole.
+// Signal processing by device. Operands are contiguous, float32 or float64; `out` is written completely.
 #pragma once
 
 #include <adjoint/core/tensor.h>
@@ -8,9 +8,12 @@
 
 namespace adjoint {
 
-/// A real transform of n elements, either way. `doubled`: bins that stand for themselves and for their conjugates in
-/// the other half count twice. With it, irfft is n times the inverse; without it, the adjoint of a plain rfft. Either
-/// way, each direction with one set of attributes is the other's adjoint.
+/// Throws Error unless x is defined and floating point.
+void check_floating(const char* op, const Tensor& x);
+
+/// A real transform of n elements, in either direction. `doubled`: bins that also stand for their conjugates in the
+/// other half count twice. With it, irfft is n times the inverse; without it, the adjoint of a plain rfft. In both
+/// cases, each direction with one set of attributes is the other's adjoint.
 struct FftAttr {
   std::int64_t n;
   double scale;
@@ -19,14 +22,14 @@ struct FftAttr {
   std::int64_t bins() const { return n / 2 + 1; }
 };
 
-/// frames (rows, count, size) and the signals (rows, length) that they lie over.
+/// frames (rows, count, size) and the signals (rows, length) under them.
 struct FrameAttr {
   std::int64_t size, hop, length;
 
   std::int64_t count() const { return 1 + (length - size) / hop; }
 };
 
-/// Of complex numbers: |z|, or its square.
+/// |z| of complex numbers, or its square.
 struct MagnitudeAttr {
   bool squared;
 };
@@ -49,8 +52,8 @@ void rfft(std::span<const Tensor> in, Tensor& out, const FftAttr& attr);
 void irfft(std::span<const Tensor> in, Tensor& out, const FftAttr& attr);
 void overlap_add(std::span<const Tensor> in, Tensor& out, const FrameAttr& attr);
 void magnitudes(std::span<const Tensor> in, Tensor& out, const MagnitudeAttr& attr);
-/// to = from, of rows of the bins of n elements: complex numbers of `dtype`, times `shared` where they stand for their
-/// conjugates too, else real and times `own`. `to` may be `from`.
+/// to = from, for rows of the bins of n elements: complex numbers of `dtype`, multiplied by `shared` if they also stand
+/// for their conjugates, else made real and multiplied by `own`. `to` may be `from`.
 void weigh_bins(DType dtype, const void* from, void* to, std::int64_t rows, std::int64_t n, double own, double shared,
                 int device);
 }  // namespace adjoint::cuda

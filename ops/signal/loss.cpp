@@ -6,6 +6,7 @@
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/loss/loss.h>
+#include <adjoint/ops/reduce/reduce.h>
 #include <adjoint/ops/signal/spectra.h>
 #include <adjoint/ops/signal/window.h>
 
@@ -21,12 +22,6 @@ void check_pair(const char* op, const Tensor& input, const Tensor& target) {
                 "target {} of {} on {}",
                 op, input.shape(), input.dtype(), to_string(input.device()), target.shape(), target.dtype(),
                 to_string(target.device()));
-}
-
-// The gradient is 0 at 0.
-Tensor frobenius(const Tensor& x) {
-  const Tensor sum = square(x).sum(), positive = sum > 0.0;
-  return where(positive, sqrt(where(positive, sum, 1.0)), 0.0);
 }
 
 }  // namespace
@@ -49,7 +44,7 @@ Tensor multi_resolution_stft_loss(const Tensor& input, const Tensor& target, con
       return sqrt(clamp_min(magnitudes(spectra(kName, widened(x), r.n_fft, frames), true), o.floor));
     };
     const Tensor found = measured(input), wanted = measured(target);
-    const Tensor convergence = frobenius(wanted - found) / frobenius(wanted);
+    const Tensor convergence = norm(wanted - found) / norm(wanted);
     const Tensor term = convergence * o.spectral_convergence + l1_loss(log(found), log(wanted)) * o.log_magnitude;
     total = total.defined() ? total + term : term;
   }

@@ -39,9 +39,9 @@ Tensor mel_filter_bank(std::int64_t n_mels, std::int64_t n_fft, double sample_ra
   const double f_max = mel.f_max.value_or(sample_rate / 2);
   ADJOINT_CHECK(mel.f_min >= 0 && mel.f_min < f_max && std::isfinite(f_max),
                 "mel_filter_bank: f_min must lie in [0, f_max); got f_min {}, f_max {}", mel.f_min, f_max);
-  ADJOINT_CHECK(is_floating_point(options.dtype), "mel_filter_bank: the dtype must be floating point; got {}",
-                options.dtype);
-  // On the device itself: nothing waits for a copy.
+  const DType dtype = options.dtype.value_or(kFloat32);
+  ADJOINT_CHECK(is_floating_point(dtype), "mel_filter_bank: the dtype must be floating point; got {}", dtype);
+  // Computed on the device itself, so that nothing waits for a copy.
   const auto count = [&](std::int64_t n) {
     return Tensor::arange(0, static_cast<double>(n), 1, {.dtype = kFloat64, .device = options.device});
   };
@@ -54,7 +54,7 @@ Tensor mel_filter_bank(std::int64_t n_mels, std::int64_t n_fft, double sample_ra
   const Tensor falling = (corner(2) - bins) / (corner(2) - corner(1));
   Tensor bank = clamp_min(minimum(rising, falling), 0.0);
   if (mel.norm == MelNorm::kSlaney) bank = bank * (2.0 / (corner(2) - corner(0)));
-  return bank.to(options.dtype).requires_grad_(options.requires_grad);
+  return bank.to(dtype).requires_grad_(options.requires_grad);
 }
 
 Tensor mel_spectrogram(const Tensor& x, const MelSpectrogramOptions& o) {

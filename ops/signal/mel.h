@@ -1,4 +1,4 @@
-// The mel scale: spectrograms whose bins lie as far apart as ears tell them.
+// The mel scale: spectrograms whose bins are spaced as the ear perceives them.
 #pragma once
 
 #include <adjoint/ops/signal/stft.h>
@@ -8,15 +8,15 @@
 
 namespace adjoint {
 
-/// How Hz become mel. kHTK: 2595 log10(1 + f / 700) (O'Shaughnessy: "Speech communication: human and machine", 1987).
-/// kSlaney: linear below 1 kHz, 3 mel each 200 Hz, and logarithmic above, 27 mel each factor of 6.4 (Slaney: "Auditory
-/// toolbox", 1998).
+/// The conversion from Hz to mel. kHTK: 2595 log10(1 + f / 700) (O'Shaughnessy: "Speech communication: human and
+/// machine", 1987). kSlaney: linear below 1 kHz, 3 mel each 200 Hz, and logarithmic above, 27 mel each factor of 6.4
+/// (Slaney: "Auditory toolbox", 1998).
 enum class MelScale : std::uint8_t { kHTK, kSlaney };
-/// kSlaney: each filter has the same area, 2 / (its width in Hz) being its height; else the height is 1.
+/// kSlaney: each filter has the same area, with a height of 2 / (its width in Hz); kNone: the height is 1.
 enum class MelNorm : std::uint8_t { kNone, kSlaney };
 
 struct MelOptions {
-  /// Hz: where the first filter begins and the last one ends; none is sample_rate / 2.
+  /// Hz: the start of the first filter and the end of the last; an absent f_max means sample_rate / 2.
   double f_min = 0.0;
   std::optional<double> f_max = {};
   MelScale scale = MelScale::kHTK;
@@ -24,9 +24,9 @@ struct MelOptions {
 };
 
 /// (n_mels, n_fft / 2 + 1): triangles over the bins k sample_rate / n_fft, whose corners are n_mels + 2 points evenly
-/// apart in mel. The formulas are librosa's filters.mel and torchaudio's melscale_fbanks, with librosa's layout; the
-/// defaults are torchaudio's. Computed in float64 and rounded once. Throws Error for n_mels, n_fft or sample_rate that
-/// are not positive, unless 0 <= f_min < f_max, and for a dtype that is not floating point.
+/// spaced in mel. The formulas are those of librosa's filters.mel and torchaudio's melscale_fbanks, with librosa's
+/// layout; the defaults are torchaudio's. Computed in float64 and rounded once. Throws Error for n_mels, n_fft or
+/// sample_rate that are not positive, unless 0 <= f_min < f_max, and for a dtype that is not floating point.
 ADJOINT_API Tensor mel_filter_bank(std::int64_t n_mels, std::int64_t n_fft, double sample_rate,
                                    const MelOptions& mel = {}, const TensorOptions& options = {});
 
@@ -37,7 +37,7 @@ struct MelSpectrogramOptions {
   std::int64_t hop_length = 0, win_length = 0;
   Tensor window = {};
   bool center = true;
-  PadMode pad_mode = PadMode::kReflect;
+  Named<PadMode> pad_mode = PadMode::kReflect;
   bool normalized = false;
   double power = 2.0;
   MelOptions mel = {};

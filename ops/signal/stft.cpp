@@ -26,11 +26,11 @@ TensorSpec magnitude_spec(Operands in, const MagnitudeAttr&) {
   return {shape, in[0].dtype()};
 }
 
-// 2 g z of the square, g z / |z| of the magnitude, and 0 where that is 0.
+// For the square 2 g z, for the magnitude g z / |z|, or 0 where the magnitude is 0.
 Tensor magnitude_gradient(const Ctx<MagnitudeAttr>& c) {
   if (c.attr.squared) return (c.grad * 2.0).unsqueeze(-1) * c.in[0];
   const Tensor positive = c.out > 0.0;
-  return where(positive, c.grad / where(positive, c.out, 1.0), 0.0).unsqueeze(-1) * c.in[0];
+  return where(positive, c.grad, 0.0).unsqueeze(-1) * (c.in[0] / where(positive, c.out, 1.0).unsqueeze(-1));
 }
 
 constinit const OpDef<MagnitudeAttr> magnitude_op{
@@ -42,7 +42,7 @@ constinit const OpDef<MagnitudeAttr> magnitude_op{
                               Needs) { return attr.squared ? kSaveIn0 : kSaveIn0 | kSaveOut; },
                   .rule = [](const Ctx<MagnitudeAttr>& c, Needs, Results grads) { grads[0] = magnitude_gradient(c); }}};
 
-// stft's and istft's options, 0 resolved; `window` (n_fft) is undefined where it is ones throughout.
+// stft's and istft's options, with 0 resolved; `window` (n_fft) is undefined if it is all ones.
 struct Frames {
   std::int64_t n_fft, hop, win_length;
   Tensor window;
@@ -60,7 +60,7 @@ Frames resolve(const char* op, std::int64_t n_fft, const Options& o, const Tenso
     ADJOINT_CHECK(o.window.shape() == Shape({f.win_length}) && is_floating_point(o.window.dtype()),
                   "{}: window must have the shape (win_length,) and be floating point; got {} of {}, win_length {}", op,
                   o.window.shape(), o.window.dtype(), f.win_length);
-    f.window = o.window.to(as.dtype);
+    f.window = o.window.to(x.dtype());
   } else if (f.win_length < n_fft) {
     f.window = Tensor::ones({f.win_length}, as);
   }
@@ -71,12 +71,7 @@ Frames resolve(const char* op, std::int64_t n_fft, const Options& o, const Tenso
   return f;
 }
 
-void check_floating(const char* op, const Tensor& x) {
-  check_defined(op, "x", x);
-  ADJOINT_CHECK(is_floating_point(x.dtype()), "{}: x must be floating point; got {}; convert with to()", op, x.dtype());
-}
-
-// All n bins from the first n / 2 + 1: those behind are conjugates, in reverse.
+// All n bins from the first n / 2 + 1: the rest are conjugates, in reverse.
 Tensor both_sides(const Tensor& half, std::int64_t n) {
   const Tensor shared = flip(half.narrow(-2, 1, (n + 1) / 2 - 1), {-2});
   return cat({half, stack({shared.select(-1, 0), -shared.select(-1, 1)}, -1)}, -2);

@@ -1,5 +1,6 @@
-// softmax on the CPU. A task has blocks of neighbouring columns and passes over a block three times: for the largest of
-// each column; for the exponentials and, while they are in the L1 cache, their sums; and for the quotients.
+// softmax on the CPU. A task has blocks of neighbouring columns and passes over a block three times: for the largest
+// element of each column; for the exponentials and, while they are in the L1 cache, their sums; and for the quotients.
+#include <adjoint/core/convert_spans.h>
 #include <adjoint/core/cpu_targets.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/ops/reduce/cpu/stages.h>
@@ -13,7 +14,7 @@ namespace adjoint::cpu {
 namespace {
 
 constexpr std::int64_t kColumns = 64;          // of a block: four cache lines of float32
-constexpr std::int64_t kChunkElements = 4096;  // that are added up together: 16 KB of float32
+constexpr std::int64_t kChunkElements = 4096;  // added up together: 16 KB of float32
 
 /// Rows of a block's numbers, `pitch` apart.
 struct Rows {
@@ -23,7 +24,7 @@ struct Rows {
   Rows dense() const { return {count, columns, columns}; }
 };
 
-/// totals[c]: of column c under Op. There is room for kMaxLanes.
+/// totals[c] is column c's total under Op. It has room for kMaxLanes.
 template <class Op, class A, class T>
 void reduce_columns(const T* data, const Rows& rows, A* totals) {
   const auto& [count, columns, pitch] = rows;
@@ -31,8 +32,8 @@ void reduce_columns(const T* data, const Rows& rows, A* totals) {
   sum_chunk(reduce::Total<Op, A, A>{}, data, Chunk{count, columns, pitch, abreast}, totals);
 }
 
-/// f(i, j, c) for each number: its place, its place in dense rows, and its lane, from which Lanes tells its column.
-/// Rows that adjoin are taken several at a time, so that loops are long enough for vectors.
+/// f(i, j, c) for each number: its place, its place in dense rows, and its lane, which Lanes maps to its column.
+/// Adjacent rows are taken several at a time, so that loops are long enough for vectors.
 template <class F>
 void for_each(const Rows& rows, const F& f) {
   const auto& [count, columns, pitch] = rows;
@@ -48,7 +49,7 @@ void for_each(const Rows& rows, const F& f) {
   }
 }
 
-/// A value a column, for the lanes of for_each().
+/// One value per column, for the lanes of for_each().
 template <class A>
 class Lanes {
  public:
@@ -71,7 +72,7 @@ struct Summands {
   Rows rows;
 };
 
-/// Each column's sum of what make(first, rows) gives for `rows` from row `first` on: Summands of as many rows.
+/// Each column's sum of make(first, rows), the Summands of `rows` rows from row `first` on.
 template <class A, class Make>
 Lanes<A> column_sums(const Rows& all, const Make& make) {
   double totals[kColumns] = {};  // float64 from one chunk to the next, so that errors do not grow with the extent
@@ -85,88 +86,107 @@ Lanes<A> column_sums(const Rows& all, const Make& make) {
   return Lanes<A>(totals, all.columns);
 }
 
-/// Results in 16 bits are not where exponentials may wait for their sum.
-template <class T>
-inline constexpr bool kWaitInResult = std::is_same_v<T, compute_t<T>>;
-
-template <class T, class R>
-void softmax_block(const T* x, R* y, const Rows& all, bool log, compute_t<T>* buffer) {
-  using A = compute_t<T>;
+/// `y` may be `x`. `buffer` has room for a chunk.
+template <class A>
+void softmax_block(const A* x, A* y, const Rows& all, bool log, A* buffer) {
   A tops[kMaxLanes];
   reduce_columns<reduce::Max>(x, all, tops);
   const Lanes<A> largest(tops, all.columns);
   const auto exponentials = [&](std::int64_t first, const Rows& rows) -> Summands<A> {
-    const T* const from = x + first * all.pitch;
-    if constexpr (kWaitInResult<R>) {
-      if (!log) {
-        R* const to = y + first * all.pitch;
-        for_each(rows, [=, &largest](auto i, auto, auto c) { to[i] = scalar::exp(convert<A>(from[i]) - largest[c]); });
-        return {to, rows};
-      }
+    const A* const from = x + first * all.pitch;
+    if (log) {
+      for_each(rows, [=, &largest](auto i, auto j, auto c) { buffer[j] = scalar::exp(from[i] - largest[c]); });
+      return {buffer, rows.dense()};
     }
-    A* const to = log ? buffer : buffer + first * all.columns;
-    for_each(rows, [=, &largest](auto i, auto j, auto c) { to[j] = scalar::exp(convert<A>(from[i]) - largest[c]); });
-    return {to, rows.dense()};
+    A* const to = y + first * all.pitch;
+    for_each(rows, [=, &largest](auto i, auto, auto c) { to[i] = scalar::exp(from[i] - largest[c]); });
+    return {to, rows};
   };
   const Lanes<A> sums = column_sums<A>(all, exponentials);
   if (log) {
     A logs[kColumns];
     for (std::int64_t c = 0; c < all.columns; ++c) logs[c] = scalar::log(sums[c]);
     const Lanes<A> log_sums(logs, all.columns);
-    for_each(all, [=, &largest, &log_sums](auto i, auto, auto c) {
-      y[i] = convert<R>((convert<A>(x[i]) - largest[c]) - log_sums[c]);
-    });
-  } else if constexpr (kWaitInResult<R>) {
-    for_each(all, [=, &sums](auto i, auto, auto c) { y[i] = y[i] / sums[c]; });
+    for_each(all, [=, &largest, &log_sums](auto i, auto, auto c) { y[i] = (x[i] - largest[c]) - log_sums[c]; });
   } else {
-    for_each(all, [=, &sums](auto i, auto j, auto c) { y[i] = convert<R>(buffer[j] / sums[c]); });
+    for_each(all, [=, &sums](auto i, auto, auto c) { y[i] = y[i] / sums[c]; });
   }
 }
 
-template <class T, class R>
-void gradient_block(const R* g, const R* y, T* out, const Rows& all, bool log, compute_t<T>* buffer) {
-  using A = compute_t<T>;
+/// `out` may be `g`. `buffer` has room for a chunk.
+template <class A>
+void gradient_block(const A* g, const A* y, A* out, const Rows& all, bool log, A* buffer) {
   const auto terms = [&](std::int64_t first, const Rows& rows) -> Summands<A> {
-    const R *const of_g = g + first * all.pitch, *const of_y = y + first * all.pitch;
+    const A *const of_g = g + first * all.pitch, *const of_y = y + first * all.pitch;
     if (log) {
-      for_each(rows, [=](auto i, auto j, auto) { buffer[j] = convert<A>(of_g[i]); });
+      for_each(rows, [=](auto i, auto j, auto) { buffer[j] = of_g[i]; });
     } else {
-      for_each(rows, [=](auto i, auto j, auto) { buffer[j] = convert<A>(of_g[i]) * convert<A>(of_y[i]); });
+      for_each(rows, [=](auto i, auto j, auto) { buffer[j] = of_g[i] * of_y[i]; });
     }
     return {buffer, rows.dense()};
   };
   const Lanes<A> sums = column_sums<A>(all, terms);
   if (log) {
-    for_each(all, [=, &sums](auto i, auto, auto c) {
-      out[i] = convert<T>(convert<A>(g[i]) - scalar::exp(convert<A>(y[i])) * sums[c]);
-    });
+    for_each(all, [=, &sums](auto i, auto, auto c) { out[i] = g[i] - scalar::exp(y[i]) * sums[c]; });
   } else {
-    for_each(all, [=, &sums](auto i, auto, auto c) {
-      const A value = convert<A>(y[i]);
-      out[i] = convert<T>(convert<A>(g[i]) * value - value * sums[c]);
-    });
+    for_each(all, [=, &sums](auto i, auto, auto c) { out[i] = g[i] * y[i] - y[i] * sums[c]; });
   }
 }
 
-/// block(place, rows, buffer) for every block, compiled for the CPU's instruction set: where it begins, and room for
-/// kChunkElements numbers, or for all of the block's.
+/// Both functions, compiled for the CPU's instruction set.
+template <class A>
+void compute_block(const A* x, A* y, const Rows& rows, bool log, A* buffer) {
+  run_for_isa([=, &rows] { softmax_block(x, y, rows, log, buffer); });
+}
+template <class A>
+void compute_gradient(const A* g, const A* y, A* out, const Rows& rows, bool log, A* buffer) {
+  run_for_isa([=, &rows] { gradient_block(g, y, out, rows, log, buffer); });
+}
+
+/// Copies a block's rows between a tensor and a dense copy in float32.
+template <class T>
+void read_rows(const T* from, const Rows& rows, float* dense) {
+  for (std::int64_t row = 0; row < rows.count; ++row, from += rows.pitch, dense += rows.columns) {
+    if constexpr (is_reduced_float<T>) {
+      widen_span(from, dense, rows.columns);
+    } else {
+      std::copy(from, from + rows.columns, dense);
+    }
+  }
+}
+template <class T>
+void write_rows(const float* dense, const Rows& rows, T* to) {
+  for (std::int64_t row = 0; row < rows.count; ++row, to += rows.pitch, dense += rows.columns) {
+    if constexpr (is_reduced_float<T>) {
+      narrow_span(dense, to, rows.columns);
+    } else {
+      std::copy(dense, dense + rows.columns, to);
+    }
+  }
+}
+
+/// block(place, rows, buffer) for every block: its start, and room for kChunkElements numbers, or for all numbers of
+/// the block, followed by room for `copies` dense copies of the block.
 template <class A, class Block>
-void for_blocks(const SoftmaxAttr& attr, bool for_all, const Block& block) {
+void for_blocks(const SoftmaxAttr& attr, std::int64_t copies, const Block& block) {
   const std::int64_t extent = attr.extent, inner = attr.inner;
   const std::int64_t most = std::min(inner, kColumns), blocks = (inner + kColumns - 1) / kColumns;
-  const auto room = static_cast<std::size_t>(for_all ? extent * most : std::min(kChunkElements, extent * most));
+  const auto room = static_cast<std::size_t>(std::min(kChunkElements, extent * most) + copies * extent * most);
   parallel_ranges(attr.outer * blocks, std::max<std::int64_t>(1, kTaskElements / (extent * most)),
                   [&](std::int64_t begin, std::int64_t end) {
                     const auto memory = std::make_unique_for_overwrite<A[]>(room);
-                    A* const buffer = memory.get();
-                    run_for_isa([=, &block] {
-                      for (std::int64_t item = begin; item < end; ++item) {
-                        const std::int64_t column = item % blocks * kColumns;
-                        const Rows rows{extent, std::min(kColumns, inner - column), inner};
-                        block(item / blocks * extent * inner + column, rows, buffer);
-                      }
-                    });
+                    for (std::int64_t item = begin; item < end; ++item) {
+                      const std::int64_t column = item % blocks * kColumns;
+                      const Rows rows{extent, std::min(kColumns, inner - column), inner};
+                      block(item / blocks * extent * inner + column, rows, memory.get());
+                    }
                   });
+}
+
+/// The start of a block's dense copies in its buffer.
+template <class A>
+A* copies_in(A* buffer, const Rows& rows) {
+  return buffer + std::min(kChunkElements, rows.count * std::min(rows.pitch, kColumns));
 }
 
 }  // namespace
@@ -176,8 +196,15 @@ void softmax(std::span<const Tensor> in, Tensor& out, const SoftmaxAttr& attr) {
     using A = compute_t<T>;
     const T* const x = in[0].data<T>();
     R* const y = out.mutable_data<R>();
-    for_blocks<A>(attr, !attr.log && !kWaitInResult<R>, [=, &attr](std::int64_t at, const Rows& rows, A* buffer) {
-      softmax_block(x + at, y + at, rows, attr.log, buffer);
+    for_blocks<A>(attr, is_reduced_float<T> ? 1 : 0, [=, &attr](std::int64_t at, const Rows& rows, A* buffer) {
+      if constexpr (is_reduced_float<T>) {
+        A* const dense = copies_in(buffer, rows);
+        read_rows(x + at, rows, dense);
+        compute_block(dense, dense, rows.dense(), attr.log, buffer);
+        write_rows(dense, rows, y + at);
+      } else {
+        compute_block(x + at, y + at, rows, attr.log, buffer);
+      }
     });
   });
 }
@@ -187,8 +214,16 @@ void softmax_gradient(std::span<const Tensor> in, Tensor& out, const SoftmaxAttr
     using A = compute_t<T>;
     const R *const g = in[0].data<R>(), *const y = in[1].data<R>();
     T* const result = out.mutable_data<T>();
-    for_blocks<A>(attr, false, [=, &attr](std::int64_t at, const Rows& rows, A* buffer) {
-      gradient_block(g + at, y + at, result + at, rows, attr.log, buffer);
+    for_blocks<A>(attr, is_reduced_float<T> ? 2 : 0, [=, &attr](std::int64_t at, const Rows& rows, A* buffer) {
+      if constexpr (is_reduced_float<T>) {
+        A *const dense_g = copies_in(buffer, rows), *const dense_y = dense_g + rows.count * rows.columns;
+        read_rows(g + at, rows, dense_g);
+        read_rows(y + at, rows, dense_y);
+        compute_gradient(dense_g, dense_y, dense_g, rows.dense(), attr.log, buffer);
+        write_rows(dense_g, rows, result + at);
+      } else {
+        compute_gradient(g + at, y + at, result + at, rows, attr.log, buffer);
+      }
     });
   });
 }

@@ -5,7 +5,7 @@
 namespace adjoint::optim::cpu {
 namespace {
 
-constexpr std::int64_t kGrain = 16384;
+constexpr std::int64_t kUpdateGrain = 16384;
 
 template <bool kMaster, bool kParameter, class T, class Rule>
 void update_range(const Rule& rule, compute_t<T> factor, const Item& item, std::int64_t begin, std::int64_t end) {
@@ -55,7 +55,7 @@ void update(const Batch& batch, const typename Rule<float>::Attr& attr) {
       if (batch.gate && item.gated->skips != 0) continue;
       const Rule<C>& rule = batch.gate ? *reinterpret_cast<const Rule<C>*>(item.gated->rule) : plain;
       const C factor = batch.gate ? static_cast<C>(item.gated->factor) : C(1);
-      parallel_ranges(item.numel, kGrain,
+      parallel_ranges(item.numel, kUpdateGrain,
                       [&](std::int64_t begin, std::int64_t end) { update_range<T>(rule, factor, item, begin, end); });
     }
   });

@@ -2,6 +2,7 @@
 
 #include <adjoint/data/loader.h>
 #include <adjoint/tests/support/errors.h>
+#include <adjoint/tests/support/temp_folder.h>
 
 #include <gtest/gtest.h>
 
@@ -13,22 +14,12 @@
 #include <thread>
 #include <vector>
 
-#include <unistd.h>
-
 namespace adjoint::data {
 namespace {
 
 namespace fs = std::filesystem;
 
-class AudioFiles : public ::testing::Test {
- protected:
-  AudioFiles() {
-    std::string name = (fs::temp_directory_path() / "adjoint-audio-XXXXXX").string();
-    folder = ::mkdtemp(name.data());
-  }
-  ~AudioFiles() override { fs::remove_all(folder); }
-  fs::path folder;
-};
+using AudioFiles = testing::TempFolder;
 
 /// Channel c, frame i: (i + 1000 c) / 2^15, which 16 bits hold exactly.
 Tensor steps(std::int64_t channels, std::int64_t frames) {
@@ -104,7 +95,8 @@ TEST_F(AudioFiles, NamesWhatCannotBeReadOrWritten) {
   EXPECT_FALSE(fs::exists(folder / "n.wav"));
 }
 
-// libsndfile passes over what is no page, and takes the rest for the whole where that was the first sound or the end.
+// libsndfile skips data that is no page, and takes the rest for the whole file if the skipped data was the first sound
+// or the end.
 TEST_F(AudioFiles, OggFilesThatLostSomethingAreDamaged) {
   write_audio(folder / "a.ogg", Tensor::randn({60000}) * 0.2, 8000);
   std::ifstream file(folder / "a.ogg", std::ios::binary);
@@ -135,7 +127,7 @@ TEST_F(AudioFiles, ABrokenFileHarmsNoOther) {
   write_audio(folder / "good.flac", sound, 8000);
   std::ofstream(folder / "text.wav") << "no sound at all, though long enough to look at";
   constexpr int kReads = 200;
-  std::vector<std::string> wrong(4);  // by thread; the even ones read what is broken
+  std::vector<std::string> wrong(4);  // by thread; the even ones read broken files
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < wrong.size(); ++i) {
     threads.emplace_back([&, i] {

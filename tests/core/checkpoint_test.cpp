@@ -1,3 +1,4 @@
+#include <adjoint/core/check.h>
 #include <adjoint/core/gradcheck.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/tape.h>
@@ -66,6 +67,96 @@ TEST(Checkpoint, OfAFunctionThatGivesBackWhatItGot) {
   EXPECT_EQ(values(tape.gradient((y * y).sum(), {w}, {.retain = true})[0]), (Values{6, 8}));
   const Tensor recorded = x * 2.0;
   EXPECT_ERROR(checkpoint([&](const std::vector<Tensor>&) { return recorded; }, {w}), "outer live tape", "checkpoint");
+}
+
+// Follows its input, and scales by its current state, so that the gradient depends on the state.
+struct Follower {
+  bool copies = false;  // so that another call may come before the sweep
+  Tensor state = leaf({1, 1}).detach();
+
+  Tensor operator()(const std::vector<Tensor>& in) const {
+    Tensor own = state;
+    {
+      const PauseTape pause;
+      own.mul_(0.5).add_(in[0], 0.5);
+    }
+    return in[0] * in[0] * (copies ? state.clone() : state);
+  }
+};
+
+TEST(Checkpoint, StateThatTheFunctionWritesInPlaceMovesOnce) {
+  for (const bool record : {false, true}) {
+    Follower plain, kept;
+    Tensor x = leaf({3, 5}), y = leaf({3, 5}), w = leaf({2, 7});
+    {
+      Tape tape;
+      tape.backward((plain({x}) * w).sum(), {.record = record});
+    }
+    const Values of_w = values(w.grad());
+    w.set_grad({});
+    Tape tape;
+    const Tensor out = checkpoint(kept, {y});
+    const Values after_first = values(kept.state);
+    EXPECT_EQ(after_first, (Values{2, 3}));
+    // Another call updates the state, which the operator after the checkpoint has saved.
+    const Tensor loss = (out * w).sum();
+    tape.backward(loss, {.retain = true, .record = record});
+    EXPECT_EQ(values(kept.state), after_first);
+    EXPECT_EQ(values(y.grad()), values(x.grad()));
+    EXPECT_EQ(values(w.grad()), of_w);
+    y.set_grad({});
+    kept({y.detach()});
+    const Values moved = values(kept.state);
+    tape.backward(loss, {.retain = true, .record = record});
+    EXPECT_EQ(values(kept.state), moved) << "as before the sweep, not as after the first run";
+    EXPECT_EQ(values(y.grad()), values(x.grad()));
+  }
+}
+
+TEST(Checkpoint, WhatSavedTheStateAfterwardsStaysRight) {
+  Follower follower;
+  Tensor x = leaf({3, 5});
+  Tape tape;
+  const Tensor out = checkpoint(follower, {x}), shifted = out * follower.state;
+  tape.backward(shifted.sum(), {.retain = true});
+  EXPECT_EQ(values(x.grad()), (Values{2 * 3 * 2 * 2, 2 * 5 * 3 * 3}));
+  tape.backward(shifted.sum());
+  EXPECT_EQ(values(x.grad()), (Values{48, 180}));
+}
+
+TEST(Checkpoint, StateMovesOnceInNestsAndInSequence) {
+  Follower plain{.copies = true}, kept;
+  const auto twice = [](const Follower& f, const Tensor& x) { return f({f({x}) * 0.1}); };
+  const auto nested = [&](const std::vector<Tensor>& in) { return checkpoint(kept, {checkpoint(kept, in) * 0.1}); };
+  Tensor x = leaf({3, 5}), y = leaf({3, 5}), z = leaf({3, 5});
+  Tape tape;
+  tape.backward(twice(plain, x).sum());
+  tape.backward(nested({y}).sum());
+  EXPECT_EQ(values(kept.state), values(plain.state));
+  EXPECT_EQ(values(y.grad()), values(x.grad()));
+  kept.state.fill_(1.0);
+  tape.backward(checkpoint(nested, {z}).sum());
+  EXPECT_EQ(values(kept.state), values(plain.state));
+  EXPECT_EQ(values(z.grad()), values(x.grad()));
+}
+
+TEST(Checkpoint, OfAFunctionThatThrowsLeavesItsStateAsItWas) {
+  Follower kept;
+  const Tensor x = leaf({3, 5});
+  bool fails = true;
+  const auto failing = [&](const std::vector<Tensor>& in) {
+    Tensor out = kept(in);
+    ADJOINT_CHECK(!fails, "failing: fails");
+    return out;
+  };
+  Tape tape;
+  EXPECT_ERROR(checkpoint(failing, {x}), "failing: fails");
+  EXPECT_EQ(values(kept.state), (Values{1, 1}));
+  fails = false;
+  const Tensor y = checkpoint(failing, {x}).sum();
+  fails = true;
+  EXPECT_ERROR(tape.backward(y), "failing: fails");
+  EXPECT_EQ(values(kept.state), (Values{2, 3})) << "as before the sweep";
 }
 
 TEST(Checkpoint, OfAFunctionWhoseResultDependsOnNothing) {

@@ -137,7 +137,7 @@ TEST_F(CoreCuda, RowsOfStridedOperandsEqualTheCpus) {
 }
 
 TEST_F(CoreCuda, UnalignedRunsMoveWhole) {
-  const Tensor cpu = Tensor::arange(0, 4099), cuda = cpu.to(kCUDA);
+  const Tensor cpu = Tensor::arange(0.0, 4099), cuda = cpu.to(kCUDA);
   for (std::int64_t start = 0; start < 9; ++start) {
     expect_same_bits("run", cuda.narrow(0, start, 4090).clone().to(kCPU), cpu.narrow(0, start, 4090).clone());
   }
@@ -221,7 +221,7 @@ TEST_F(CoreCuda, OutOfMemorySaysHowMuchAndTheProgramGoesOn) {
     }
   }
   expect_values("kept", kept, std::vector<double>(1000, 1.0));
-  expect_values("new", Tensor::full({3}, 2, {.device = kCUDA}), {2, 2, 2});
+  expect_values("new", Tensor::full({3}, 2.0, {.device = kCUDA}), {2, 2, 2});
 }
 
 TEST_F(CoreCuda, MemoryIsReused) {
@@ -255,7 +255,7 @@ TEST_F(CoreCuda, WorkFollowsTheCurrentStream) {
       EXPECT_EQ(Stream::current().handle(), inner.handle());
     }
     EXPECT_EQ(Stream::current().handle(), stream.handle());
-    made = Tensor::full({1 << 24}, 3, {.device = kCUDA});
+    made = Tensor::full({1 << 24}, 3.0, {.device = kCUDA});
   }
   EXPECT_EQ(Stream::current().handle(), outside.handle());
   outside.wait(stream);
@@ -282,7 +282,7 @@ TEST_F(CoreCuda, ThreadsWorkSideBySide) {
       const StreamGuard guard(stream);
       bool good = true;
       for (int i = 0; i < 50; ++i) {
-        const Tensor values = Tensor::full({10000 + i}, t, {.device = kCUDA}).clone();
+        const Tensor values = Tensor::full({10000 + i}, static_cast<double>(t), {.device = kCUDA}).clone();
         good &=
             values.to_vector<float>() == std::vector<float>(static_cast<std::size_t>(10000 + i), static_cast<float>(t));
       }
@@ -296,7 +296,7 @@ TEST_F(CoreCuda, ThreadsWorkSideBySide) {
 TEST_F(CoreCuda, TensorsMoveBetweenDevices) {
   if (cuda_device_count() < 2) GTEST_SKIP() << "one CUDA device only";
   const Device second(DeviceType::kCUDA, 1);
-  const Tensor cpu = Tensor::arange(0, 100000);
+  const Tensor cpu = Tensor::arange(0.0, 100000);
   const Tensor moved = cpu.to(kCUDA).to(second);
   EXPECT_EQ(moved.device(), second);
   expect_same_bits("there", moved.to(kCPU), cpu);

@@ -5,8 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <utility>
 #include <vector>
 
 namespace adjoint {
@@ -126,6 +129,23 @@ TEST(DLPack, ThatDoesNotFitStaysTheCallers) {
   refused([](M& m) { m.view.byte_offset = 2; }, "from_dlpack: memory must be aligned to its elements of 4 bytes");
   refused([](M& m) { m.view.data = nullptr; }, "from_dlpack: a tensor of shape (2, 3) must have memory");
   refused([](M& m) { m.view.shape[0] = -1; }, "from_dlpack: ");
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [rows, columns] : {std::pair{kMost, 2L}, {2L, kMost}, {1L << 32, 1L << 32}, {2L, -1L}, {0L, -1L}}) {
+    refused([h = rows, w = columns](M& m) { m.view.shape[0] = h, m.view.shape[1] = w; },
+            "from_dlpack: extents must not be negative, nor their product 2^63 or more");
+  }
+  for (const auto& [row, column] : {std::pair{kMost, 1L},
+                                    {kMost / 4, 1L},
+                                    {-kMost - 1, 1L},
+                                    {1L, kMost / 2 + 1},
+                                    {kMost - 1, 1L},
+                                    {-kMost, -kMost / 2},
+                                    {kMost / 16, -kMost / 8}}) {
+    refused([h = row, w = column](M& m) { m.view.strides[0] = h, m.view.strides[1] = w; },
+            "from_dlpack: shape and strides must lie in memory");
+  }
+  refused([](M& m) { m.view.byte_offset = std::numeric_limits<std::uint64_t>::max() - 3; },
+          "from_dlpack: shape and strides must lie in memory");
   refused([](M& m) { m.view.shape = nullptr; }, "from_dlpack: a tensor of 2 axes must have a shape; got null");
   EXPECT_ERROR(from_dlpack(static_cast<dlpack::ManagedTensor*>(nullptr)), "from_dlpack: the managed tensor must be");
   EXPECT_ERROR(from_dlpack(static_cast<M*>(nullptr)), "from_dlpack: the managed tensor must be one; got null");
@@ -133,6 +153,29 @@ TEST(DLPack, ThatDoesNotFitStaysTheCallers) {
   Tensor w = Tensor::ones({2});
   w.requires_grad_();
   EXPECT_ERROR(to_dlpack(w), "to_dlpack: another library must not change or lose a gradient", "detach()");
+}
+
+TEST(DLPack, OfNoElementsHasNoStrides) {
+  Foreign f;
+  f.shape = {0, 3};
+  f.strides = {std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
+  EXPECT_EQ(from_dlpack(&f.managed).strides(), contiguous_strides(Shape{0, 3}));
+}
+
+TEST(DLPack, BytesOfABoolAreZeroOrOne) {
+  std::array<std::uint8_t, 8> bytes{0, 1, 2, 1, 0, 255, 1, 0};
+  Foreign f;
+  f.managed.view.data = bytes.data();
+  f.managed.view.dtype = {dlpack::kBoolean, 8, 1};
+  f.shape = {2, 2}, f.strides = {3, 1};  // 0 1 1 0
+  EXPECT_EQ(from_dlpack(&f.managed).to_vector<int>(), (std::vector<int>{0, 1, 1, 0}));
+  EXPECT_EQ(f.deleted, 1);
+  f.shape = {2, 3};
+  EXPECT_ERROR(from_dlpack(&f.managed), "from_dlpack: bytes of a bool tensor must be 0 or 1; got 2", "x != 0");
+  f.shape = {2, 2}, f.strides = {-1, -3}, f.managed.view.byte_offset = 5;
+  EXPECT_ERROR(from_dlpack(&f.managed), "got 255");
+  EXPECT_EQ(f.deleted, 1);
+  EXPECT_EQ(bytes[2], 2);  // the memory is another's
 }
 
 }  // namespace

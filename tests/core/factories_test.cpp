@@ -1,4 +1,4 @@
-// linspace, randint, randperm and what is like another tensor: values, ranges, the generator's bits, refusals.
+// linspace, randint, randperm and the `_like` functions: values, ranges, the generator's bits, refusals.
 #include <adjoint/core/device.h>
 #include <adjoint/core/factories.h>
 #include <adjoint/core/random.h>
@@ -8,7 +8,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <sstream>
 #include <vector>
 
 namespace adjoint {
@@ -118,6 +121,79 @@ TEST(Factories, AgreeOnCuda) {
     expect_same_bits("randint", draw(kCUDA), draw(kCPU));
   }
   expect_same_bits("linspace", linspace(-1, 2, 7, {.device = kCUDA}).to(kCPU), linspace(-1, 2, 7));
+}
+
+TEST(Factories, IntegersStayIntegers) {
+  const auto expect = [](const Tensor& tensor, DType dtype, const std::vector<double>& values) {
+    EXPECT_EQ(tensor.dtype(), dtype);
+    expect_values(to_string(dtype), tensor, values);
+  };
+  expect(Tensor::arange(3), kInt64, {0, 1, 2});
+  expect(Tensor::arange(1, 6, 2), kInt64, {1, 3, 5});
+  expect(Tensor::arange(std::size_t{2}), kInt64, {0, 1});
+  expect(Tensor::arange(3.0), kFloat32, {0, 1, 2});
+  expect(Tensor::arange(0, 1, 0.25), kFloat32, {0, 0.25, 0.5, 0.75});
+  expect(Tensor::arange(1, 4, {.dtype = kFloat64}), kFloat64, {1, 2, 3});
+  expect(Tensor::full({2}, 3), kInt64, {3, 3});
+  expect(Tensor::full({2}, 3.0F), kFloat32, {3, 3});
+  expect(Tensor::full({2}, true), kBool, {1, 1});
+  expect(Tensor::scalar(3), kInt64, {3});
+  expect(Tensor::scalar(0.5), kFloat32, {0.5});
+  expect(Tensor::from_vector({1, 2}, {2}), kInt64, {1, 2});
+  expect(Tensor::from_vector(std::vector<std::int64_t>{1, 2}, {2}), kInt64, {1, 2});
+  expect(Tensor::from_vector(std::vector<std::uint8_t>{1, 2}, {2}), kUInt8, {1, 2});
+  expect(Tensor::from_vector(std::vector<bool>{true, false}, {2}), kBool, {1, 0});
+  expect(Tensor::from_vector({1.0, 2.0}, {2}), kFloat32, {1, 2});
+  expect(Tensor::from_vector({float16(1.0F)}, {1}), kFloat16, {1});
+  expect(linspace(0, 2, 3), kFloat32, {0, 1, 2});
+  expect(Tensor::eye(2), kFloat32, {1, 0, 0, 1});
+  expect(Tensor::ones({2}), kFloat32, {1, 1});
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(Tensor::full({2}, most)[1].item<std::int64_t>(), most);
+  EXPECT_EQ(Tensor::full({2}, 3, {.requires_grad = false}).requires_grad(), false);
+  EXPECT_ERROR(Tensor::full({2}, 3, {.requires_grad = true}), "floating point; got int64");
+}
+
+// Options that name a device, or a gradient, name no dtype: each factory keeps its own.
+TEST(Factories, ADTypeThatIsNotNamedIsTheFactorysOwn) {
+  for (const TensorOptions& options : {TensorOptions{}, TensorOptions{.device = kCPU}}) {
+    EXPECT_FALSE(options.dtype.has_value());
+    EXPECT_EQ(randint(5, {3}, options).dtype(), kInt64);
+    EXPECT_EQ(randint(1, 5, {3}, options).dtype(), kInt64);
+    EXPECT_EQ(randperm(3, options).dtype(), kInt64);
+    EXPECT_EQ(Tensor::arange(3, options).dtype(), kInt64);
+    EXPECT_EQ(Tensor::arange(0, 3, 1, options).dtype(), kInt64);
+    EXPECT_EQ(Tensor::full({2}, 1, options).dtype(), kInt64);
+    EXPECT_EQ(Tensor::from_vector({1, 2}, {2}, options).dtype(), kInt64);
+    EXPECT_EQ(Tensor::zeros({2}, options).dtype(), kFloat32);
+    EXPECT_EQ(Tensor::ones({2}, options).dtype(), kFloat32);
+    EXPECT_EQ(Tensor::empty({2}, options).dtype(), kFloat32);
+    EXPECT_EQ(Tensor::eye(2, options).dtype(), kFloat32);
+    EXPECT_EQ(Tensor::rand({2}, options).dtype(), kFloat32);
+    EXPECT_EQ(Tensor::randn({2}, options).dtype(), kFloat32);
+    EXPECT_EQ(linspace(0, 1, 3, options).dtype(), kFloat32);
+  }
+  const TensorOptions all = randint(5, {3}).options();
+  EXPECT_TRUE(all.dtype == kInt64 && all.device == kCPU);
+  EXPECT_EQ(Tensor::zeros({2}, all).dtype(), kInt64);
+}
+
+TEST(Scalar, KeepsItsKind) {
+  EXPECT_EQ(Scalar(3).dtype(), kInt64);
+  EXPECT_EQ(Scalar(3.0).dtype(), kFloat32);
+  EXPECT_EQ(Scalar(true).dtype(), kBool);
+  EXPECT_EQ(Scalar(std::size_t{7}).to<std::int64_t>(), 7);
+  EXPECT_EQ(Scalar(2.0).to<int>(), 2);
+  EXPECT_EQ(Scalar(float16(0.5F)) * 2, 1.0);
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(Scalar(most).to<std::int64_t>(), most);
+  EXPECT_ERROR(static_cast<double>(Scalar(most)),
+               "scalar: float64 must hold the integer exactly; got 9223372036854775807");
+  EXPECT_ERROR(Scalar(~std::uint64_t{0}), "scalar: an integer must fit in int64; got 18446744073709551615");
+  EXPECT_ERROR(Scalar(2.5).to<int>(), "scalar: the type asked for must hold the value exactly; got 2.5 for int32");
+  std::ostringstream out;
+  out << Scalar(3) << ' ' << Scalar(0.5) << ' ' << Scalar(false);
+  EXPECT_EQ(out.str(), "3 0.5 false");
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ TEST(Gradcheck, ACheckOfNothingIsAnError) {
 }
 
 TEST(Gradcheck, ResultsThatChangeTheirShapeAreAFailure) {
-  // Where an element is nudged below 2, at a call of a certain number, and from one call to the next.
+  // The shape changes when an element is nudged below 2, and then at a call of a certain number.
   const auto shorter = [](const Inputs& in) { return in[0].narrow(0, 0, in[0].to_vector<double>()[1] < 2.0 ? 1 : 2); };
   EXPECT_ERROR(gradcheck(shorter, {leaf({1, 2})}), "gradcheck: f's results must have one shape; got (2,), then (1,)");
   EXPECT_THROW(gradgradcheck(shorter, {leaf({1, 2})}), GradcheckError);
@@ -132,7 +132,7 @@ TEST(Gradcheck, AFunctionThatIsNotDeterministicIsAFailure) {
   EXPECT_ERROR(gradcheck(drifting, {leaf({1})}, {.eps = 1.0}), "gradcheck: f must be deterministic",
                "for element 0 of its result at the same inputs");
   EXPECT_THROW(gradgradcheck(drifting, {leaf({1})}, {.eps = 1.0}), GradcheckError);
-  // The value stays, the gradient comes and goes: every other recording has none of element 1.
+  // The value stays the same, but every other recording has no gradient for element 1.
   int recordings = 0;
   const Tensor first = Tensor::from_vector<double>({1, 0}, {2}, {.dtype = kFloat64});
   const auto forgetful = [&](const Inputs& in) {
@@ -191,6 +191,25 @@ TEST(Gradcheck, TakesSeveralResults) {
   int calls = 0;
   const auto growing = [&](const Inputs& in) { return Inputs(static_cast<std::size_t>(++calls), in[0] * 2.0); };
   EXPECT_ERROR(gradcheck(growing, {leaf({1})}), "f must have as many results each time; got 1, then 2");
+}
+
+TEST(Gradcheck, OfAFunctionWithGradientsInside) {
+  const auto penalty = [](const std::vector<Tensor>& in) {
+    const Tensor x = in[0] * 1.0;
+    const Tensor g = gradient((x * x * x * in[1]).sum(), {x}, {.record = true})[0];
+    return square(g - 1.0);
+  };
+  EXPECT_TRUE(gradcheck(penalty, {leaf({1, -2}), leaf({3, 0.5})}));
+  EXPECT_TRUE(gradgradcheck(penalty, {leaf({1, -2}), leaf({3, 0.5})}));
+  const auto wrong = [](const std::vector<Tensor>& in) {
+    return gradient((in[0] * in[0]).sum(), {in[0]})[0] + in[0];  // not recorded: a constant
+  };
+  EXPECT_ERROR(gradcheck(wrong, {leaf({1, 5})}), "analytic and numeric gradient differ; got 1 and ");
+  const auto adjoint = [](const Tensor& y) {  // of a shift, by its gradient
+    const Tensor z = Tensor::zeros({3}, {.dtype = kFloat64, .requires_grad = true});
+    return gradient(z.narrow(0, 1, 2) * 3.0, {z}, {.record = true, .grad_output = y})[0];
+  };
+  EXPECT_TRUE(check_adjoint(adjoint, leaf({1, 2})));
 }
 
 TEST(CheckAdjoint, ComparesScalarProducts) {

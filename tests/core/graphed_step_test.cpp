@@ -1,5 +1,5 @@
-// GraphedStep on the CPU: what it is without graphs, and, on a device that only pretends to record, which graph serves
-// a call, what the host does in a replay, what memory stays, and what is refused.
+// GraphedStep on the CPU: its behaviour without graphs, and, on a device that only pretends to record: which graph
+// serves a call, what the host does in a replay, which memory is kept, and which calls are refused.
 #include <adjoint/core/autocast.h>
 #include <adjoint/core/graphed_step.h>
 #include <adjoint/core/memory.h>
@@ -194,7 +194,26 @@ TEST(GraphedStep, KeepsAGraphForEachKindOfInput) {
   EXPECT_EQ(step.device->begun, 7);
   const GeneratorGuard seeded(Generator(17));
   step(kinds[4]);
-  EXPECT_EQ(step.device->begun, 8) << "kernels hold the seed";
+  EXPECT_EQ(step.device->begun, 7) << "a step that draws nothing has no seed";
+}
+
+TEST(GraphedStep, KeepsAGraphForEachSeedOnlyWhereItDraws) {
+  bool draws = false;
+  const auto runs = [&](int seeds) {
+    Steps step([&](const Tensors& in) -> Tensors {
+      // As a kernel that draws moves it.
+      if (draws) default_generator().seek(default_generator().offset() + 1);
+      return {in[0] + in[0]};
+    });
+    for (int seed = 0; seed < seeds; ++seed) {
+      const GeneratorGuard seeded(Generator(static_cast<std::uint64_t>(seed)));
+      for (int i = 0; i < 3; ++i) step({Tensor::zeros({2})});
+    }
+    return step.device->begun;
+  };
+  EXPECT_EQ(runs(4), 1);
+  draws = true;
+  EXPECT_EQ(runs(4), 4) << "kernels hold the seed";
 }
 
 TEST(GraphedStep, LeavesNoCastInTheRegionAroundIt) {
@@ -342,7 +361,7 @@ TEST(GraphedStep, ReplaysLeaveGradientsAndVersionsAsTheStepDoes) {
   EXPECT_EQ(step.device->begun, 1) << "a gradient that is set before it is read is no condition";
 }
 
-// What is added to a gradient that is there, and to none, are two graphs, and a third where it is another one.
+// Adding to an existing gradient and to none are two graphs; adding to a different tensor is a third.
 TEST(GraphedStep, GradientsThatAStepAddsToChooseTheGraph) {
   Tensor w = parameter({1.0});
   Steps step([&](const Tensors& in) -> Tensors {
@@ -371,7 +390,7 @@ TEST(GraphedStep, AStepInsideAnotherIsPartOfIt) {
 
 // ---- What is refused.
 
-/// The second call of a step that does `what`.
+/// The second call of a step that runs `what`.
 template <class F>
 void second_call(const F& what) {
   bool captures = false;

@@ -1,4 +1,4 @@
-// What a PyTorch user's fingers type: members, updates by operators, indexing, printing.
+// The interface that PyTorch users expect: members, updates by operators, indexing, printing.
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
@@ -35,7 +35,7 @@ TEST(Interface, UpdatesByOperators) {
     x *= 4.0;
     x /= 2.0;
     expect_values("scalars", same, {-2, 0, 2, 4});
-    x *= x.transpose(0, 1);  // reads what it writes
+    x *= x.transpose(0, 1);  // reads the elements that it writes
     expect_values("itself", same, {4, 0, 0, 16});
     Tensor column = x.transpose(0, 1).narrow(0, 0, 1);
     column += 5.0;
@@ -77,14 +77,14 @@ TEST(Interface, MembersAreTheFunctions) {
   expect_values("argmax", x.argmax(0), {2});
   expect_values("cumsum", x.cumsum(0), {0.25, 0.75, 1.5});
   EXPECT_EQ(x.chunk(2).size(), 2U);
-  const Tensor grid = Tensor::arange(0, 6).reshape({2, 3});
+  const Tensor grid = Tensor::arange(0.0, 6).reshape({2, 3});
   expect_values("index", grid.index({kEllipsis, Slice(0, {}, 2)}), {0, 2, 3, 5});
   expect_values("mask", grid.index({grid > 3.0}), {4, 5});
   expect_values("norm of an axis", grid.norm(1.0, 1), {3, 12});
 }
 
 TEST(Interface, IndexesTheFirstAxis) {
-  const Tensor x = Tensor::arange(0, 6).reshape({2, 3});
+  const Tensor x = Tensor::arange(0.0, 6).reshape({2, 3});
   expect_values("row", x[1], {3, 4, 5});
   expect_values("element", x[-1][0], {3});
   x[0].fill_(7.0);

@@ -1,4 +1,4 @@
-// What memory_stats() counts, under which names, and what an error for want of memory tells of it.
+// The counts of memory_stats(), their names, and the part of them in an error for lack of memory.
 #include <adjoint/core/error.h>
 #include <adjoint/core/memory.h>
 #include <adjoint/core/pinned.h>
@@ -234,7 +234,7 @@ TEST(Pinned, HoldsWhatATensorHolds) {
   EXPECT_EQ(x.to_vector<int>(), std::vector<int>(15, 7));
   EXPECT_EQ(empty_pinned({0, 4}).numel(), 0);
 
-  const Tensor columns = Tensor::arange(0, 6).reshape({2, 3}).permute({1, 0});
+  const Tensor columns = Tensor::arange(0.0, 6).reshape({2, 3}).permute({1, 0});
   const Tensor pinned = pin_memory(columns);
   EXPECT_EQ(pinned.to_vector<float>(), columns.to_vector<float>());
   EXPECT_EQ(is_pinned(pinned), cuda_is_available());
@@ -242,7 +242,7 @@ TEST(Pinned, HoldsWhatATensorHolds) {
 }
 
 TEST(Pinned, CopiesAsCopiesDoWhereThereIsNoGpu) {
-  const Tensor x = Tensor::arange(0, 10);
+  const Tensor x = Tensor::arange(0.0, 10);
   Tensor y = Tensor::zeros({10}, {.dtype = kInt32});
   copy_async(x, y);
   EXPECT_EQ(y.to_vector<int>(), x.to_vector<int>());

@@ -182,7 +182,7 @@ TEST(ApplyInto, RefusesAnotherShape) {
                                                         out.mutable_data<float>()[i] = 2 * in[0].data<float>()[i];
                                                     }};
   Tensor target = Tensor::zeros({2, 3});
-  const Tensor from = Tensor::arange(0, 6).reshape({2, 3});
+  const Tensor from = Tensor::arange(0.0, 6).reshape({2, 3});
   apply_into(twice_op, target, Operands(&from, 1), NoAttr{});
   expect_values("contiguous", target, {0, 2, 4, 6, 8, 10});
   Tensor across = target.transpose(0, 1);

@@ -10,6 +10,7 @@
 #include <adjoint/optim/sgd.h>
 #include <adjoint/tests/core/profile_rows.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace adjoint {
@@ -37,25 +38,33 @@ void train_on_gpu(int steps) {
   }
 }
 
+// Another process's kernels may take turns with this one's, so that the GPU is not ours for all of the clock's time.
+// Therefore only one of many rounds must show that the profiler sees most of the time; that it never sees more is
+// required of all.
 TEST(ProfilerCuda, TimesAgreeWithTheClock) {
   if (!cuda_is_available()) GTEST_SKIP() << "no GPU";
   const Tensor x = Tensor::ones({1 << 26}, {.device = kCUDA});
   Tensor y = x.exp();
-  synchronize(kCUDA);
-  Profiler profiler({.nvtx = true});
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < 20; ++i) y = x.exp();
-  synchronize(kCUDA);
-  const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const std::vector<ProfileRow> rows = profiler.rows();
-  const auto exp = find(rows, "exp");
-  ASSERT_TRUE(exp) << names(rows);
-  EXPECT_EQ(exp->device, kCUDA);
-  EXPECT_EQ(exp->calls, 20);
-  EXPECT_GT(exp->device_seconds, 0.5 * wall) << "the GPU does nothing else";
-  EXPECT_LT(exp->device_seconds, 1.05 * wall);
-  EXPECT_GT(exp->floor_share(), 0.3);
-  EXPECT_LT(exp->floor_share(), 1.05);
+  double most = 0.0, best_share = 0.0;
+  for (int round = 0; round < 50 && (most <= 0.5 || best_share <= 0.3); ++round) {
+    synchronize(kCUDA);
+    Profiler profiler({.nvtx = true});
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 20; ++i) y = x.exp();
+    synchronize(kCUDA);
+    const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const std::vector<ProfileRow> rows = profiler.rows();
+    const auto exp = find(rows, "exp");
+    ASSERT_TRUE(exp) << names(rows);
+    EXPECT_EQ(exp->device, kCUDA);
+    EXPECT_EQ(exp->calls, 20);
+    EXPECT_LT(exp->device_seconds, 1.05 * wall);
+    EXPECT_LT(exp->floor_share(), 1.05);
+    most = std::max(most, exp->device_seconds / wall);
+    best_share = std::max(best_share, exp->floor_share());
+  }
+  EXPECT_GT(most, 0.5);
+  EXPECT_GT(best_share, 0.3);
 }
 
 TEST(ProfilerCuda, ReadsMoreCallsThanWait) {

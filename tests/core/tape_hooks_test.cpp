@@ -1,4 +1,5 @@
-// What a user's functions may do while a sweep runs.
+// The calls that a user's functions may make while a sweep runs.
+#include <adjoint/core/custom.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/tests/core/leaf.h>
@@ -138,6 +139,49 @@ TEST(Hooks, ThatSweepOverTheSameNodesAgainAreErrorsWithoutRetain) {
   });
   EXPECT_ERROR(tape.backward(z), "a sweep already passed here", ".retain");
   EXPECT_EQ(values(x.grad()), (Values{12})) << "the inner sweep's alone";
+}
+
+TEST(Hooks, ThatSweepToThemselvesWithoutEndAreErrors) {
+  Tensor x = leaf({2});
+  Tape tape;
+  const Tensor y = x * x, z = y * 3.0;
+  int calls = 0;
+  const auto again = y.register_hook([&](const Tensor&) {
+    ++calls;
+    tape.backward(z, {.retain = true});
+    return Tensor{};
+  });
+  EXPECT_ERROR(tape.backward(z, {.retain = true}), "backward: a hook must not begin a sweep that comes to it again");
+  EXPECT_FALSE(x.grad().defined());
+  EXPECT_LT(calls, 20);
+  y.remove_hook(again);
+  const auto current = y.register_hook([&](const Tensor&) { return backward(z), Tensor{}; });
+  EXPECT_ERROR(tape.backward(z, {.retain = true}), "backward: a tape must record on this thread; got none");
+  EXPECT_ERROR(tape.backward(z, {.record = true}), "backward: ");
+  y.remove_hook(current);
+  // The gradient of a leaf, by a tape of its own each time.
+  const auto of_leaf = x.register_hook([&](const Tensor&) {
+    Tape own;
+    return own.gradient((x * 2.0).sum(), {x})[0];
+  });
+  EXPECT_ERROR(tape.backward(z, {.retain = true}), "gradient: a hook must not begin a sweep that comes to it again");
+  x.remove_hook(of_leaf);
+  tape.backward(z);
+  EXPECT_EQ(values(x.grad()), (Values{12}));
+}
+
+TEST(Hooks, GradientsOfAProgramThatSweepToThemselvesWithoutEndAreErrors) {
+  Tensor x = leaf({2});
+  Tape tape;
+  Tensor loss;
+  loss = custom(
+      "own", {x}, [](const std::vector<Tensor>& in) { return std::vector<Tensor>{in[0] * 2.0}; },
+      [&](const CustomCall& call) -> std::vector<Tensor> {
+        tape.backward(loss, {.retain = true});
+        return {call.grads[0] * 2.0};
+      })[0];
+  EXPECT_ERROR(tape.backward(loss, {.retain = true}), "backward: own must not begin a sweep that comes to it again");
+  EXPECT_FALSE(x.grad().defined());
 }
 
 TEST(Hooks, ThatEndTheTapeOrLeaveOneBehindAreErrors) {

@@ -94,6 +94,24 @@ TEST(Tape, GradientLeavesGradAlone) {
   EXPECT_FALSE(x.grad().defined());
 }
 
+TEST(Tape, FunctionsSweepWithTheTapeThatRecords) {
+  const Tensor x = leaf({2, 3});
+  EXPECT_ERROR(backward(x.sum()), "backward: a tape must record on this thread; got none; make a Tape");
+  EXPECT_ERROR(gradient(x.sum(), {x}), "gradient: a tape must record on this thread; got none; make a Tape");
+  Tape tape;
+  const Tensor y = (x * x * x).sum();
+  const Tensor g = gradient(y, {x}, {.record = true})[0];
+  EXPECT_EQ(values(g), (Values{12, 27}));
+  backward(g.sum(), {.retain = true});
+  EXPECT_EQ(values(x.grad()), (Values{12, 18}));
+  {
+    const PauseTape pause;
+    EXPECT_ERROR(backward(y), "backward: a tape must record", "outside PauseTape");
+  }
+  Tape inner;
+  EXPECT_ERROR(backward(y), "backward: the result must be recorded on this tape");
+}
+
 TEST(Tape, AnyOrder) {
   const Tensor x = leaf({2});
   Tape tape;

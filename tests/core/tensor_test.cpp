@@ -32,7 +32,7 @@ TEST(Tensor, MakesWhatItSays) {
   EXPECT_EQ(Tensor::arange(3, {.dtype = kInt64}).to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 1, 2}));
   EXPECT_EQ(Tensor::arange(-1).numel(), 0);
   EXPECT_EQ(Tensor::full({2}, -1.5, {.dtype = kBFloat16}).to_vector<float>(), (std::vector<float>{-1.5F, -1.5F}));
-  EXPECT_EQ(Tensor::scalar(4).item<std::int64_t>(), 4);
+  EXPECT_EQ(Tensor::scalar(4.0).item<std::int64_t>(), 4);
 }
 
 TEST(Tensor, EveryPairOfDtypesConverts) {
@@ -84,7 +84,7 @@ TEST(Tensor, CopyBroadcastsAndHandlesOverlap) {
   Tensor target = Tensor::zeros({2, 3});
   target.copy_(Tensor::from_vector<float>({1, 2, 3}, {3}));
   EXPECT_EQ(target.to_vector<int>(), (std::vector<int>{1, 2, 3, 1, 2, 3}));
-  Tensor line = Tensor::arange(0, 6);
+  Tensor line = Tensor::arange(0.0, 6);
   Tensor head = line.view_as({5}, {1}, 0), tail = line.view_as({5}, {1}, 1);
   tail.copy_(head);
   EXPECT_EQ(line.to_vector<int>(), (std::vector<int>{0, 0, 1, 2, 3, 4}));
@@ -94,7 +94,8 @@ TEST(Tensor, CopyBroadcastsAndHandlesOverlap) {
 
 TEST(Tensor, InPlaceOperationsRefuseElementsThatShareMemory) {
   Tensor expanded = Tensor::zeros({1}).expand({3});
-  EXPECT_ERROR(expanded.copy_(Tensor::arange(0, 3)), "copy_: elements of the tensor must not share memory", "clone()");
+  EXPECT_ERROR(expanded.copy_(Tensor::arange(0.0, 3)), "copy_: elements of the tensor must not share memory",
+               "clone()");
   EXPECT_ERROR(expanded.uniform_(0, 1), "uniform_: elements of the tensor must not share memory", "(3,)");
   EXPECT_EQ(expanded.to_vector<float>(), (std::vector<float>{0, 0, 0}));
 }
@@ -150,7 +151,7 @@ TEST(Tensor, ErrorsNameTheMemberOrTheFactoryThatWasCalled) {
   EXPECT_ERROR(none.set_grad(x), "set_grad: the tensor must be defined");
   EXPECT_ERROR(none.zero_(), "zero_: the tensor must be defined");
   EXPECT_ERROR(Tensor::eye(-1), "eye: extents must not be negative; got (-1, -1)");
-  EXPECT_ERROR(Tensor::arange(0, 1e15), "arange: out of memory on cpu");
+  EXPECT_ERROR(Tensor::arange(0.0, 1e15), "arange: out of memory on cpu");
   EXPECT_ERROR(Tensor::rand({1LL << 61, 4}), "rand: the number of elements must fit in 63 bits");
   EXPECT_ERROR(Tensor::ones({1LL << 61, 2}), "ones: the number of bytes must fit in 63 bits");
   EXPECT_ERROR(Tensor::scalar(1, {.dtype = static_cast<DType>(8)}),
@@ -210,12 +211,12 @@ std::string printed(const Tensor& tensor) {
   return out.str();
 }
 
-// What PyTorch 1.13 prints for the same tensors.
+// The output of PyTorch 1.13 for the same tensors.
 TEST(TensorPrint, LooksLikePyTorch) {
   EXPECT_EQ(printed(Tensor::from_vector<double>({1, 2.5, -3}, {3})), "tensor([ 1.0000,  2.5000, -3.0000])");
   EXPECT_EQ(printed(Tensor::eye(2)), "tensor([[1., 0.],\n        [0., 1.]])");
   EXPECT_EQ(printed(Tensor::ones({2, 1, 2}, {.dtype = kInt64})), "tensor([[[1, 1]],\n\n        [[1, 1]]])");
-  EXPECT_EQ(printed(Tensor::scalar(3)), "tensor(3.)");
+  EXPECT_EQ(printed(Tensor::scalar(3.0)), "tensor(3.)");
   EXPECT_EQ(printed(Tensor::ones({2}, {.dtype = kBool})), "tensor([True, True])");
   EXPECT_EQ(printed(Tensor::full({1}, 0.5, {.dtype = kFloat64})), "tensor([0.5000], dtype=float64)");
   EXPECT_EQ(printed(Tensor::zeros({2}, {.requires_grad = true})), "tensor([0., 0.], requires_grad=True)");

@@ -96,6 +96,75 @@ TEST_F(ArrayFiles, ABoolIsWhatIsNotZero) {
   EXPECT_EQ(bytes, (std::array<std::uint8_t, 3>{0, 1, 1}));
 }
 
+TEST_F(ArrayFiles, IntegersThatNoDTypeHasAreThoseOfTheNextWiderOne) {
+  struct Case {
+    const char* descr;
+    std::int64_t bytes;
+    std::vector<std::int64_t> values;
+    DType dtype;
+  };
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [descr, bytes, values, dtype] :
+       {Case{"i1", 1, {-128, -1, 0, 127, 5, 6}, kInt32}, Case{"i2", 2, {-32768, -2, 32767, 258, 1, 0}, kInt32},
+        Case{"u2", 2, {0, 65535, 32768, 258, 1, 2}, kInt32},
+        Case{"u4", 4, {0, 4294967295, 2147483648, 1, 2, 3}, kInt64}, Case{"u8", 8, {0, most, 1, 2, 3, 4}, kInt64}}) {
+    for (const char order : {'<', '>', '|'}) {
+      if ((order == '|') != (bytes == 1)) continue;
+      for (const bool fortran : {false, true}) {
+        Bytes file = npy_file(std::string("{'descr': '") + order + descr +
+                              "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': (2, 3)}");
+        for (const std::int64_t value : values) {
+          for (std::int64_t i = 0; i < bytes; ++i) {
+            file.push_back(static_cast<std::uint8_t>(value >> 8 * (order == '>' ? bytes - 1 - i : i)));
+          }
+        }
+        for (const Bytes& each : {file, gzip(file)}) {
+          const Tensor array = decode_npy(each);
+          EXPECT_EQ(array.dtype(), dtype) << descr;
+          EXPECT_EQ(array.shape(), (Shape{2, 3}));
+          const Tensor in_order = fortran ? array.permute({1, 0}).contiguous() : array;
+          EXPECT_EQ(in_order.to_vector<std::int64_t>(), values) << order << descr << fortran;
+        }
+        file.pop_back();
+        EXPECT_EQ(error_of([&] { decode_npy(file, {}, "a.npy"); }),
+                  "decode_npy: 'a.npy' must hold " + std::to_string(6 * bytes) + " bytes of elements; got " +
+                      std::to_string(6 * bytes - 1) + "; is it cut short?");
+        const auto too_few = static_cast<std::int64_t>(6 * element_size(dtype) - 1);
+        EXPECT_TRUE(error_of([&] {
+                      decode_npy(file, {.max_bytes = too_few}, "a.npy");
+                    }).starts_with("decode_npy: 'a.npy' must take at most "));
+      }
+    }
+  }
+  Bytes large = npy_file("{'descr': '<u8', 'fortran_order': False, 'shape': (2,)}", 16);
+  large.back() = 0x80;
+  EXPECT_EQ(error_of([&] { decode_npy(large, {}, "a.npy"); }),
+            "decode_npy: 'a.npy' must hold numbers below 2^63, as int64 does; got 9223372036854775808 as element 1 of "
+            "the file");
+  EXPECT_EQ(decode_npy(npy_file("{'descr': '<u2', 'fortran_order': False, 'shape': (0, 3)}")).shape(), (Shape{0, 3}));
+}
+
+TEST_F(ArrayFiles, ZerosBehindAPackedFileAreNone) {
+  const Bytes file = npy_file("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", 8), packed = gzip(file);
+  for (const std::size_t zeros : {1U, 511U, 200000U}) {
+    Bytes padded = packed;
+    padded.resize(padded.size() + zeros);
+    EXPECT_EQ(decode_npy(padded).shape(), Shape{2}) << zeros;
+    Bytes twice = gzip(Bytes(file.begin(), file.begin() + 20));
+    const Bytes second = gzip(Bytes(file.begin() + 20, file.end()));
+    twice.insert(twice.end(), second.begin(), second.end());
+    twice.resize(twice.size() + zeros);
+    EXPECT_EQ(decode_npy(twice).shape(), Shape{2}) << zeros;
+    padded.push_back(1);
+    EXPECT_EQ(error_of([&] { decode_npy(padded, {}, "a.npy"); }),
+              "decode_npy: 'a.npy' must end after its gzip members and zeros; got more");
+    padded.back() = 0;
+    padded.insert(padded.end(), packed.begin(), packed.end());
+    EXPECT_EQ(error_of([&] { decode_npy(padded, {}, "a.npy"); }),
+              "decode_npy: 'a.npy' must end after its gzip members and zeros; got more");
+  }
+}
+
 TEST_F(ArrayFiles, HeadersMayBeWrittenInOtherWays) {
   for (const char* header : {
            "{'shape':(2,3),'fortran_order':False,'descr':'<f4'}",
@@ -122,15 +191,16 @@ TEST_F(ArrayFiles, HostileNpyHeadersAreErrorsThatNameFileAndValue) {
             "decode_npy: 'a.npy' must have a header of at most 65536 bytes; got 4294967295");
   EXPECT_EQ(message({0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, 80, 0, '{'}),
             "decode_npy: 'a.npy' must hold 80 bytes of header; got 1; is it cut short?");
-  for (const char* descr : {"'<c8'", "'<u2'", "'<U3'", "'|O'", "'<f16'", "''", "'f4'", "'<b4'"}) {
+  for (const char* descr : {"'<c8'", "'<U3'", "'|O'", "'<f16'", "''", "'f4'", "'<b4'"}) {
     const std::string text(descr);
     EXPECT_EQ(message(with(descr, "(2,)")),
-              "decode_npy: 'a.npy' must hold elements of f2, V2, f4, f8, i4, i8, u1, b1; "
+              "decode_npy: 'a.npy' must hold elements of f2, V2, f4, f8, i4, i8, u1, b1, i1, i2, u2, u4, u8; "
               "got " +
                   text);
   }
-  EXPECT_EQ(message(with("[('x', '<f4')]", "(2,)")),
-            "decode_npy: 'a.npy' must hold elements of f2, V2, f4, f8, i4, i8, u1, b1; got '[('x', '<f4')'");
+  EXPECT_EQ(
+      message(with("[('x', '<f4')]", "(2,)")),
+      "decode_npy: 'a.npy' must hold elements of f2, V2, f4, f8, i4, i8, u1, b1, i1, i2, u2, u4, u8; got '[('x', '<f4')'");
   for (const char* shape : {"2", "(2", "(-2,)", "(2.5,)", "(99999999999999999999,)", "('2',)", "(2 3)"}) {
     EXPECT_TRUE(message(with("'<f4'", shape)).starts_with("decode_npy: 'a.npy' must have a header with 'descr', "))
         << shape;
@@ -184,12 +254,12 @@ TEST_F(ArrayFiles, AnErrorNamesThePath) {
 // ---- gzip.
 
 TEST_F(ArrayFiles, PackedFilesMayHaveMembersAndMustBeWhole) {
-  const Bytes file = encode_npy(Tensor::arange(0, 1000));
+  const Bytes file = encode_npy(Tensor::arange(0.0, 1000));
   Bytes members = gzip({file.begin(), file.begin() + 100});
   const Bytes rest = gzip({file.begin() + 100, file.end()}), nothing = gzip({});
   members.insert(members.end(), nothing.begin(), nothing.end());
   members.insert(members.end(), rest.begin(), rest.end());
-  EXPECT_EQ(decode_npy(members).to_vector<double>(), Tensor::arange(0, 1000).to_vector<double>());
+  EXPECT_EQ(decode_npy(members).to_vector<double>(), Tensor::arange(0.0, 1000).to_vector<double>());
   EXPECT_EQ(read_npy(write("members", members)).size(0), 1000);
 
   Bytes damaged = gzip(file);

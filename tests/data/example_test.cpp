@@ -19,10 +19,10 @@ Tensor counting(const Shape& shape, DType dtype = kFloat32) {
 }
 
 TEST(Examples, AreTakenApartAsInputAndTarget) {
-  Example example{Tensor::full({}, 1), Tensor::full({}, 2), {{"weight", Tensor::full({}, 3)}}};
+  Example example{Tensor::full({}, 1.0), Tensor::full({}, 2.0), {{"weight", Tensor::full({}, 3.0)}}};
   auto& [input, target] = example;
   EXPECT_EQ(input.item<int>(), 1);
-  input = Tensor::full({}, 5);
+  input = Tensor::full({}, 5.0);
   EXPECT_EQ(example.input.item<int>(), 5);
   const auto& [same_input, same_target] = std::as_const(example);
   EXPECT_EQ(&same_input, &example.input);
@@ -34,7 +34,7 @@ TEST(Examples, AreTakenApartAsInputAndTarget) {
 }
 
 TEST(Examples, HaveTensorsByName) {
-  const Example example{Tensor::full({}, 1), {}, {{"weight", Tensor::full({}, 3)}}};
+  const Example example{Tensor::full({}, 1.0), {}, {{"weight", Tensor::full({}, 3.0)}}};
   EXPECT_EQ(example["input"].item<int>(), 1);
   EXPECT_EQ(example["weight"].item<int>(), 3);
   EXPECT_EQ(message_of([&] { example["wieght"]; }),
@@ -114,7 +114,7 @@ class Sequences final : public Dataset {
  public:
   std::int64_t size() const override { return 5; }
   Example get(std::int64_t index, Generator&) const override {
-    return {counting({index + 1}, kInt64), {}, {{"wave", counting({2, index + 1})}, {"class", Tensor::full({}, 4)}}};
+    return {counting({index + 1}, kInt64), {}, {{"wave", counting({2, index + 1})}, {"class", Tensor::full({}, 4.0)}}};
   }
 };
 
@@ -123,9 +123,10 @@ TEST(Collation, PadsToTheLongestAndTellsLengths) {
   for (const int workers : {0, 2}) {
     DataLoader loader(sequences, {.batch_size = 3, .workers = workers, .collate = pad_examples({.value = -1})});
     // The wave is not padded.
-    EXPECT_EQ(message_of([&] { loader.next(); }),
-              "DataLoader: fields 'wave' of a batch must agree in shape and dtype; got float32 (2, 1) and float32 (2, "
-              "2); crop them to one size, pad them (pad_examples), or use batch_size 1");
+    EXPECT_EQ(
+        message_of([&] { loader.next(); }),
+        "pad_examples: fields 'wave' of a batch must agree in shape and dtype; got float32 (2, 1) and float32 (2, "
+        "2); crop them to one size, pad them (pad_examples), or use batch_size 1");
     DataLoader both(sequences, {.batch_size = 3,
                                 .workers = workers,
                                 .collate = pad_examples({.names = {"input", "wave"}, .axis = -1, .value = -1})});
@@ -163,20 +164,20 @@ TEST(Collation, ErrorsNameTheTensor) {
   const std::vector<Example> bytes{{counting({1, 1}, kUInt8)}, {counting({1, 2}, kUInt8)}};
   EXPECT_EQ(collated({.axis = 1, .value = 255}, bytes), "no error");
   EXPECT_TRUE(collated({.axis = 1, .value = 256}, bytes).starts_with("pad_examples: "));
-  EXPECT_EQ(message_of([] { stack_examples({}); }), "DataLoader: a batch must have at least one example; got none");
+  EXPECT_EQ(message_of([] { stack_examples({}); }), "stack_examples: a batch must have at least one example; got none");
   EXPECT_EQ(message_of([&] {
               stack_examples({two[0], {Tensor::zeros({2, 3})}});
             }),
-            "DataLoader: examples of a batch must have the same fields; got input, w and input");
+            "stack_examples: examples of a batch must have the same fields; got input, w and input");
   EXPECT_EQ(message_of([&] {
               stack_examples({{Tensor::zeros({1, 1, 1, 1, 1, 1, 1, 1})}});
             }),
-            "DataLoader: inputs must have at most 7 axes; got (1, 1, 1, 1, 1, 1, 1, 1)");
+            "stack_examples: inputs must have at most 7 axes; got (1, 1, 1, 1, 1, 1, 1, 1)");
   const Example swapped{Tensor::zeros({2, 3}), {}, {{"v", Tensor::zeros({})}}};
   EXPECT_EQ(message_of([&] {
               stack_examples({two[0], swapped});
             }),
-            "DataLoader: examples of a batch must have the same fields; got input, w and input, v");
+            "stack_examples: examples of a batch must have the same fields; got input, w and input, v");
 }
 
 TEST(Collation, AUsersOwnFunctionMakesTheBatch) {

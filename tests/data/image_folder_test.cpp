@@ -1,4 +1,4 @@
-// Folders of pictures as datasets. What counts as a picture is list_images_test.cpp's.
+// Folders of pictures as datasets. list_images_test.cpp tests which files count as pictures.
 #include <adjoint/data/dataset.h>
 #include <adjoint/data/loader.h>
 #include <adjoint/data/transforms.h>
@@ -15,11 +15,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class ImageFolderTest : public testing::Test {
+class ImageFolderTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) /
-              (std::string("adjoint_folder_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder_ = fs::path(::testing::TempDir()) /
+              (std::string("adjoint_folder_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(folder_);
     fs::create_directories(folder_ / "sub" / "deep");
   }

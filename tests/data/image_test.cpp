@@ -112,7 +112,8 @@ TEST(Image, WritesFilesAtomicallyByExtension) {
                 "': No such file or directory");
   ASSERT_EQ(::mkfifo((folder / "pipe.png").c_str(), 0600), 0);
   EXPECT_EQ(message_of([&] { write_image(folder / "pipe.png", image); }),
-            "write_png: '" + (folder / "pipe.png").string() + "' must be a regular file, or not be there; got a pipe");
+            "write_image: '" + (folder / "pipe.png").string() +
+                "' must be a regular file, or not be there; got a pipe");
   fs::create_symlink("a.PNG", folder / "link.jpg");
   write_image(folder / "link.jpg", image);
   EXPECT_TRUE(fs::is_symlink(folder / "link.jpg"));
@@ -135,49 +136,49 @@ TEST(Image, DepthIsKeptWhereItIsAskedFor) {
 }
 
 TEST(Image, RejectsWhatIsNoPicture) {
-  EXPECT_EQ(message_of([] { encode_png({}); }), "write_png: the picture must be defined; got an undefined Tensor");
+  EXPECT_EQ(message_of([] { encode_png({}); }), "encode_png: the picture must be defined; got an undefined Tensor");
   EXPECT_EQ(message_of([] {
               encode_png(Tensor::zeros({5, 2, 2}));
             }),
-            "write_png: a picture must be (C, H, W) with 1 to 4 channels; got (5, 2, 2)");
+            "encode_png: a picture must be (C, H, W) with 1 to 4 channels; got (5, 2, 2)");
   EXPECT_EQ(message_of([] {
               encode_png(Tensor::zeros({3, 0, 2}));
             }),
-            "write_png: height and width must be from 1 to 2147483647; got (3, 0, 2)");
+            "encode_png: height and width must be from 1 to 2147483647; got (3, 0, 2)");
   EXPECT_EQ(message_of([] {
               encode_png(Tensor::zeros({1, 2, 2}, {.dtype = kInt32}));
             }),
-            "write_png: a picture must be uint8 or floating point; got int32");
+            "encode_png: a picture must be uint8 or floating point; got int32");
   EXPECT_EQ(message_of([] {
               encode_png(Tensor::zeros({1, 2, 2}), {.bit_depth = 4});
             }),
-            "write_png: bit_depth must be 8 or 16; got 4");
+            "encode_png: bit_depth must be 8 or 16; got 4");
   EXPECT_EQ(message_of([] {
               encode_png(Tensor::zeros({1, 2, 2}), {.compression = 10});
             }),
-            "write_png: compression must be from 0 to 9; got 10");
+            "encode_png: compression must be from 0 to 9; got 10");
   EXPECT_EQ(message_of([] {
               encode_jpeg(Tensor::zeros({4, 2, 2}));
             }),
-            "write_jpeg: JPEG holds 1 or 3 channels; got (4, 2, 2); drop alpha with to_channels, or write a PNG");
+            "encode_jpeg: JPEG holds 1 or 3 channels; got (4, 2, 2); drop alpha with to_channels, or write a PNG");
   EXPECT_EQ(message_of([] {
               encode_jpeg(Tensor::zeros({1, 2, 2}), {.quality = 0});
             }),
-            "write_jpeg: quality must be from 1 to 100; got 0");
+            "encode_jpeg: quality must be from 1 to 100; got 0");
 }
 
 TEST(Image, RejectsOtherFilesHugePicturesAndDtypes) {
   const Bytes text = {'h', 'e', 'l', 'l', 'o'};
   EXPECT_EQ(message_of([&] { decode_image(text, {}, "a.png"); }),
-            "read_image: 'a.png' must be a PNG or JPEG file; got 5 bytes of something else");
+            "decode_image: 'a.png' must be a PNG or JPEG file; got 5 bytes of something else");
   EXPECT_EQ(message_of([&] { decode_image({}, {}, "a.png"); }),
-            "read_image: 'a.png' must be a PNG or JPEG file; got 0 bytes of something else");
+            "decode_image: 'a.png' must be a PNG or JPEG file; got 0 bytes of something else");
   EXPECT_EQ(message_of([&] { decode_image(fixture("png_rgb_8").file, {.max_pixels = 54}, "a.png"); }),
-            "read_image: 'a.png' must have at most 54 pixels; got 11 x 5 = 55");
+            "decode_image: 'a.png' must have at most 54 pixels; got 11 x 5 = 55");
   EXPECT_EQ(message_of([&] { decode_image(fixture("jpeg_rgb").file, {.max_pixels = 100}, "a.jpg"); }),
-            "read_image: 'a.jpg' must have at most 100 pixels; got 26 x 19 = 494");
+            "decode_image: 'a.jpg' must have at most 100 pixels; got 26 x 19 = 494");
   EXPECT_EQ(message_of([&] { decode_image(fixture("png_rgb_8").file, {.dtype = kInt64}); }),
-            "read_image: dtype must be uint8 or float32; got int64");
+            "decode_image: dtype must be uint8 or float32; got int64");
 }
 
 TEST(Image, EveryTruncationIsAnError) {

@@ -1,4 +1,4 @@
-// Random calls of pictures' changes and of loaders: no crash, and every error names what was called.
+// Random calls of picture transforms and of loaders: no crash, and every error names the function called.
 
 #include <adjoint/data/dataset.h>
 #include <adjoint/data/image.h>
@@ -42,6 +42,25 @@ TEST(InvalidCalls, OfPicturesAndLoaders) {
       {"to_float", [](A a) { return data::to_float(a.tensor()); }},
       {"to_uint8", [](A a) { return data::to_uint8(a.tensor()); }},
       {"to_channels", [](A a) { return data::to_channels(a.tensor(), a.enumerator<data::Channels>(5)); }},
+      {"encode_png",
+       [](A a) {
+         const data::PngOptions options{static_cast<int>(a.integer()), static_cast<int>(a.integer())};
+         return data::encode_png(a.tensor(), options).empty() ? Tensor{} : Tensor{};
+       }},
+      {"encode_jpeg",
+       [](A a) {
+         return data::encode_jpeg(a.tensor(), {static_cast<int>(a.integer())}).empty() ? Tensor{} : Tensor{};
+       }},
+      {"decode_image",
+       [](A a) {
+         const std::int64_t size = a.integer();
+         const std::vector<std::uint8_t> bytes(size > 0 && size < 100 ? static_cast<std::size_t>(size) : 0);
+         return data::decode_image(bytes, {.channels = a.enumerator<data::Channels>(5)});
+       }},
+      {"stack_examples",
+       [](A a) {
+         return data::stack_examples({{a.tensor()}, {a.tensor()}}).input;
+       }},
       {"write_png",
        [](A a) {
          const data::PngOptions options{static_cast<int>(a.integer()), static_cast<int>(a.integer())};

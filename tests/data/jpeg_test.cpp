@@ -22,7 +22,7 @@ std::vector<int> pixels(const Bytes& file, const ReadImageOptions& options = {})
 
 std::string error_of(const Bytes& file) {
   const std::string message = message_of([&] { decode_image(file, {}, "a.jpg"); });
-  const std::string start = "read_image: 'a.jpg' is a damaged JPEG file: ";
+  const std::string start = "decode_image: 'a.jpg' is a damaged JPEG file: ";
   return message.starts_with(start) ? message.substr(start.size()) : message;
 }
 
@@ -47,8 +47,8 @@ TEST(Jpeg, StrayBytesBetweenSegmentsChangeNothing) {
                             fixture("jpeg_rgb_progressive").file, fixture("jpeg_exif6").file}) {
     const std::vector<int> expected = pixels(file);
     for (const std::size_t at : jpeg_markers(file)) {
-      if (at == 2) continue;  // the first three bytes say what the file is
-      // Behind a scan stray bytes are those that its decoder swallows, or constant padding.
+      if (at == 2) continue;  // the first three bytes identify the format
+      // After a scan, the stray bytes are some that its decoder swallows, or constant padding.
       const bool after_scan =
           at + 2 == file.size() || std::count(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(at), 0xda) > 0;
       const std::vector<Bytes> strays =
@@ -79,7 +79,7 @@ TEST(Jpeg, SamplesThatNothingReadsAreLost) {
   }
   const BlockJpeg jpeg = noisy(6, 4, 6);
   std::vector<Bytes> parts = jpeg.intervals();
-  append(parts[1], parts[2]);  // as where a restart marker was lost
+  append(parts[1], parts[2]);  // as if a restart marker was lost
   EXPECT_NE(error_of(jpeg.file(parts)).find("extraneous bytes before marker"), std::string::npos);
 }
 
@@ -89,7 +89,7 @@ TEST(Jpeg, CutScansLoseSamples) {
   const std::vector<int> expected = jpeg.pixels();
   for (const std::size_t lost : {2U, 3U, 10U, 100U}) {
     Bytes cut(file.begin(), file.end() - static_cast<std::ptrdiff_t>(lost));
-    if (lost > 2) {
+    if (lost > 4) {
       EXPECT_EQ(error_of(cut), "Premature end of JPEG file");
     }
     const std::vector<int> got = pixels(cut, {.damaged = true});
@@ -99,6 +99,36 @@ TEST(Jpeg, CutScansLoseSamples) {
       EXPECT_EQ(error_of(cut), "Corrupt JPEG data: premature end of data segment");
     }
     EXPECT_TRUE(std::equal(expected.begin(), expected.begin() + 8 * 128, pixels(cut, {.damaged = true}).begin()));
+  }
+}
+
+// A truncated file is accepted as whole only if it has every sample.
+TEST(Jpeg, TheEndMarkerAloneMayBeMissing) {
+  std::vector<Bytes> files{noisy(6, 4).file(), noisy(6, 4, 3).file()};
+  for (const Fixture& picture : fixtures()) {
+    if (picture.name.starts_with("jpeg")) files.push_back(picture.file);
+  }
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const Bytes& file = files[i];
+    const std::vector<int> expected = pixels(file);
+    ASSERT_EQ(file[file.size() - 1], 0xd9);
+    for (std::size_t end = file.size() - 2; end > file.size() / 2; --end) {
+      const Bytes cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(end));
+      const bool is_whole = end == file.size() - 2;
+      try {
+        EXPECT_EQ(pixels(cut), expected) << "file " << i << " up to " << end << " of " << file.size();
+      } catch (const Error& error) {
+        EXPECT_FALSE(is_whole) << i << ": " << error.what();
+      }
+    }
+    Bytes half(file.begin(), file.end() - 1);  // its first byte
+    EXPECT_EQ(pixels(half), expected) << i;
+    Bytes comment(file.begin(), file.end() - 2);
+    append(comment, {0xff, 0xfe, 0, 90, 'c', 'u', 't'});
+    const bool several = std::count(file.begin(), file.end(), 0xda) > 1;
+    if (!several) {
+      EXPECT_EQ(pixels(comment), expected) << i;
+    }
   }
 }
 
@@ -127,11 +157,11 @@ TEST(Jpeg, RestartMarkersThatAreNotTheNextResynchronise) {
 }
 
 TEST(Jpeg, BadCodesAreFoundInMemoryAndInFiles) {
-  // Large enough for libjpeg's quick decoder, which takes a code that is none for a zero.
+  // Large enough for libjpeg's fast decoder, which takes an invalid code for a zero.
   const BlockJpeg jpeg = noisy(64, 64);
   Bytes file = jpeg.file();
   const std::size_t middle = jpeg.header().size() + jpeg.intervals()[0].size() / 4;
-  file[middle] = 0xf7;  // 1111 is no DC code, and 1 none of AC
+  file[middle] = 0xf7;  // 1111 is not a DC code, and 1 not an AC code
   EXPECT_EQ(error_of(file), "Corrupt JPEG data: bad Huffman code");
   EXPECT_EQ(decode_image(file, {.damaged = true}).shape(), (Shape{1, 512, 512}));
   const fs::path path = fs::path(::testing::TempDir()) / "adjoint_bad_code.jpg";
@@ -193,7 +223,7 @@ TEST(Jpeg, ScansThatAreMissingLoseSamples) {
 }
 
 TEST(Jpeg, DamagedTakesTheScansThatWereRead) {
-  // A table that is none, between two scans: what was read before it is a picture, if a coarse one.
+  // An invalid table between two scans: the data read before it is a picture, if a coarse one.
   JpegParts parts(fixture("jpeg_rgb_progressive").file);
   Bytes broken = parts.scans[5];
   ASSERT_EQ(broken[1], 0xc4);
@@ -240,7 +270,7 @@ TEST(Jpeg, AShortFileThatClaimsAHugePictureIsDamaged) {
     const ReadImageOptions options{.max_bytes = std::int64_t{1} << 33};
     const auto refused = [&] {
       return message_of([&] { decode_image(file, options, "a.jpg"); }) ==
-             "read_image: 'a.jpg' is a damaged JPEG file: " + std::to_string(file.size()) +
+             "decode_image: 'a.jpg' is a damaged JPEG file: " + std::to_string(file.size()) +
                  " bytes cannot hold its 16384 x 16384 pixels";
     };
     EXPECT_TRUE(refused()) << name;
@@ -255,8 +285,8 @@ TEST(Jpeg, AShortFileThatClaimsAHugePictureIsDamaged) {
 }
 
 TEST(Jpeg, TheSmallestFilesOfAPictureAreRead) {
-  // 2 bits a block: what a real scan takes at least. Tables of one code each, of 1 bit: for no difference in level, and
-  // for a block's end.
+  // 2 bits a block: the minimum of a real scan. Each table has one code, of 1 bit: for no difference in level, and for
+  // a block's end.
   BlockJpeg flat{64, 64, {}, 0};
   Bytes file = flat.header();
   const std::size_t table = file.size() - 10 - 22 - 33;

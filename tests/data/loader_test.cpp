@@ -27,7 +27,7 @@ namespace {
 constinit thread_local int threads_until_failure = -1;
 }  // namespace
 
-// A sanitizer's, where that is part of the program: it must hear of threads.
+// A sanitizer's pthread_create, if the program has one: it must be told of threads.
 extern "C" __attribute__((weak)) decltype(pthread_create) __interceptor_pthread_create;
 
 // Stands before the system's in this program.
@@ -45,7 +45,7 @@ extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* 
 namespace adjoint::data {
 namespace {
 
-/// Example i: input (2) holds i and a random number, target () holds -i. Slow and faulty where told to be.
+/// Example i: input (2) holds i and a random number, target () holds -i. Slow or faulty on request.
 class Numbers final : public Dataset {
  public:
   explicit Numbers(std::int64_t size) : size_(size) {}
@@ -145,7 +145,7 @@ TEST(DataLoader, WorkersAndPrefetchChangeNothing) {
   }
 }
 
-/// Example i: what the thread's default generator draws, and one number of the example's own.
+/// Example i: a number of the thread's default generator, and one number of the example's own.
 class Drawn final : public Dataset {
  public:
   std::int64_t size() const override { return 12; }
@@ -312,15 +312,7 @@ TEST(DataLoader, RethrowsInTheBatchsTurn) {
   }
 }
 
-TEST(DataLoader, RecordsNothing) {
-  const Numbers numbers(2);
-  Tape tape;
-  DataLoader loader(numbers, {.workers = 0});
-  rest_of_epoch(loader);
-  EXPECT_EQ(tape.size(), 0U);
-}
-
-/// Pictures of two sizes, or none for odd numbers.
+/// Pictures of two sizes; for odd numbers, none.
 class Uneven final : public Dataset {
  public:
   explicit Uneven(bool lacks_target) : lacks_target_(lacks_target) {}

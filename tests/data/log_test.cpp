@@ -3,6 +3,7 @@
 #include <adjoint/core/file.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/full_disk.h>
+#include <adjoint/tests/support/temp_folder.h>
 
 #include <gtest/gtest.h>
 
@@ -22,14 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class LogTest : public ::testing::Test {
+class LogTest : public testing::TempFolder {
  protected:
-  LogTest() {
-    std::string name = (fs::temp_directory_path() / "adjoint-log-XXXXXX").string();
-    folder = ::mkdtemp(name.data());
-  }
-  ~LogTest() override { fs::remove_all(folder); }
-
   /// The file's rows without their times.
   std::vector<std::string> rows() const {
     std::ifstream file(folder / "run" / "scalars.csv");
@@ -37,11 +32,9 @@ class LogTest : public ::testing::Test {
     for (std::string row; std::getline(file, row);) all.push_back(row.substr(row.find(',') + 1));
     return all;
   }
-
-  fs::path folder;
 };
 
-/// Keeps what it is handed.
+/// Keeps the values that it receives.
 class Memory final : public LogWriter {
  public:
   explicit Memory(std::vector<LogRecord>& records) : records_(records) {}
@@ -70,6 +63,48 @@ TEST_F(LogTest, GoesOnBehindTheLastWholeRow) {
   fs::resize_file(path, 5);  // killed within the header
   { Log(folder / "run").add_scalar("loss", 4, 4); }
   EXPECT_EQ(rows(), (std::vector<std::string>{"step,tag,value", "4,loss,4"}));
+}
+
+TEST_F(LogTest, ASeriesThatGoesBackReplacesWhatWasThere) {
+  {
+    Log log(folder / "run");
+    for (int step = 1; step <= 4; ++step) log.add_scalar("loss", step, step);
+    log.add_scalar("a,\"b\"", 0.5, 2);
+    log.add_scalar("epoch", 0.5, 1);
+    log.add_scalar("once", 7, 0);
+  }
+  {
+    Log log(folder / "run");  // from a checkpoint of step 2
+    log.add_scalar("once", 8, 0);
+    log.add_scalar("loss", 30, 3);
+    log.add_scalar("loss", 31, 3);  // its own rows stay
+    log.add_scalar("a,\"b\"", 5, 1);
+    log.add_scalar("loss", 20, 2);
+    log.add_scalar("new", 1, 1);
+  }
+  EXPECT_EQ(rows(),
+            (std::vector<std::string>{"step,tag,value", "1,loss,1", "2,loss,2", "1,epoch,0.5", "0,once,8", "3,loss,30",
+                                      "3,loss,31", "1,\"a,\"\"b\"\"\",5", "2,loss,20", "1,new,1"}));
+  {
+    Log log(folder / "run");  // anew
+    log.add_scalar("loss", 9, 0);
+    log.add_scalar("epoch", 9, 2);
+  }
+  EXPECT_EQ(rows(), (std::vector<std::string>{"step,tag,value", "1,epoch,0.5", "0,once,8", "1,\"a,\"\"b\"\"\",5",
+                                              "1,new,1", "0,loss,9", "2,epoch,9"}));
+}
+
+TEST_F(LogTest, RowsOfAnothersMakingStay) {
+  fs::create_directory(folder / "run");
+  const fs::path path = folder / "run" / "scalars.csv";
+  const std::string others = "x,loss\n\n1,2\n1,x,loss,1\n1,,loss,1\n,,,\n1,5";
+  std::ofstream(path) << "wall_time,step,tag,value\n" << others << ",loss,1\n";
+  Log(folder / "run").add_scalar("loss", 2, 5);
+  const std::vector<std::uint8_t> bytes = read_file("test", path);
+  const std::string text(bytes.begin(), bytes.end());
+  EXPECT_EQ(text.find(others.substr(0, others.size() - 3)), std::string("wall_time,step,tag,value\n").size());
+  EXPECT_EQ(rows().back(), "5,loss,2");
+  EXPECT_EQ(rows().size(), 8U);
 }
 
 TEST_F(LogTest, LeavesAnothersFileAlone) {
@@ -127,7 +162,7 @@ TEST_F(LogTest, RefusesWhatItCannotHold) {
   EXPECT_ERROR(log.add_scalar("a", 1, -1), "Log: step", "-1", "'a'");
   EXPECT_ERROR(log.add_writer(nullptr), "Log: a writer");
   EXPECT_ERROR(log.add_image("a", {}, 1), "Log: image must be defined");
-  EXPECT_ERROR(log.add_image("a", Tensor::zeros({5, 2, 2}), 1), "5");
+  EXPECT_ERROR(log.add_image("a", Tensor::zeros({5, 2, 2}), 1), "Log::add_image: a picture must be", "5");
   EXPECT_ERROR(log.add_histogram("a", {}, 1), "Log: values must be defined");
   EXPECT_ERROR(log.add_audio("a", {}, 1), "Log: audio must be defined");
   EXPECT_ERROR(log.add_audio("a", Tensor::zeros({2, 2, 2}), 1), "Log: audio must be (frames)", "(2, 2, 2)");

@@ -1,4 +1,4 @@
-// Memory of the codecs: what a file can make them ask for, and what they do where there is none.
+// Memory of the codecs: the most that a file can make them allocate, and their behaviour if there is none.
 #include <adjoint/data/image.h>
 #include <adjoint/tests/data/image_files.h>
 #include <adjoint/tests/support/failing_new.h>
@@ -19,7 +19,7 @@
 namespace adjoint::data {
 namespace {
 
-/// What `call` says in a process of its own, with at most `more` bytes of data beyond what it starts with.
+/// The result of `call` in a process of its own, with at most `more` bytes of data beyond those at its start.
 std::string in_small_process(std::size_t more, const std::function<std::string()>& call) {
   int ends[2];
   if (::pipe(ends) != 0) return "no pipe";
@@ -75,17 +75,17 @@ TEST(ImageMemory, AFileIsGivenNoMoreThanItCanHold) {
   const auto said = [&](const Bytes& file) {
     return in_small_process(kLittle, [&] { return message_of([&] { decode_image(file, options, "a"); }); });
   };
-  EXPECT_EQ(said(text), "read_image: 'a' is a damaged PNG file: the file ends too early");
+  EXPECT_EQ(said(text), "decode_image: 'a' is a damaged PNG file: the file ends too early");
   EXPECT_EQ(said(profile), "no error");
-  EXPECT_EQ(said(wide), "read_image: 'a' is a damaged PNG file: 145 bytes cannot hold its 2147483647 x 1 pixels");
-  EXPECT_EQ(said(head), "read_image: 'a' is a damaged JPEG file: 283 bytes cannot hold its 16384 x 16384 pixels");
-  EXPECT_EQ(said(scans), "read_image: 'a' is a damaged JPEG file: Bogus marker length");
-  EXPECT_EQ(said(baseline), "read_image: 'a' is a damaged JPEG file: 925 bytes cannot hold its 16384 x 16384 pixels");
+  EXPECT_EQ(said(wide), "decode_image: 'a' is a damaged PNG file: 145 bytes cannot hold its 2147483647 x 1 pixels");
+  EXPECT_EQ(said(head), "decode_image: 'a' is a damaged JPEG file: 283 bytes cannot hold its 16384 x 16384 pixels");
+  EXPECT_EQ(said(scans), "decode_image: 'a' is a damaged JPEG file: Bogus marker length");
+  EXPECT_EQ(said(baseline), "decode_image: 'a' is a damaged JPEG file: 925 bytes cannot hold its 16384 x 16384 pixels");
 }
 
 TEST(ImageMemory, MaxBytesIsWhatReadingTakes) {
   if (testing::kSanitized) GTEST_SKIP() << "a sanitizer's own memory is past counting";
-  ::mallopt(M_MMAP_THRESHOLD, 1 << 18);  // so that what is freed here leaves no room that is not counted
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 18);  // so that memory freed here leaves no uncounted room
   const Bytes png =
       encode_png(Tensor::full({4, 1000, 1000}, 7, {.dtype = kUInt8}), {.bit_depth = 16, .compression = 0});
   const std::int64_t takes = 1000 * 1000 * (8 + 16) + static_cast<std::int64_t>(png.size());
@@ -111,7 +111,7 @@ TEST(ImageMemory, LibjpegWithoutMemory) {
                                }
                                return std::string("no error");
                              }),
-            "read_image: 'a' needs more memory than there is");
+            "decode_image: 'a' needs more memory than there is");
 }
 
 /// Fails each request of `call` in turn, once and for good: OutOfMemoryError every time, and then the same result as

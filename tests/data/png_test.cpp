@@ -20,12 +20,12 @@ TEST(Png, AShortFileThatClaimsAHugePictureIsDamaged) {
   Bytes file = png_header(15000, 15000, 8, 2);
   append(file, png_chunk("IDAT", Bytes(100)));
   EXPECT_EQ(message_of([&] { decode_image(file, {}, "a.png"); }),
-            "read_image: 'a.png' is a damaged PNG file: " + std::to_string(file.size()) +
+            "decode_image: 'a.png' is a damaged PNG file: " + std::to_string(file.size()) +
                 " bytes cannot hold its 15000 x 15000 pixels");
   // Bytes that hold no samples do not count.
   insert(file, kPngHeaderEnd, png_chunk("zTXt", Bytes(1 << 20)));
   EXPECT_EQ(message_of([&] { decode_image(file, {}, "a.png"); }),
-            "read_image: 'a.png' is a damaged PNG file: " + std::to_string(file.size()) +
+            "decode_image: 'a.png' is a damaged PNG file: " + std::to_string(file.size()) +
                 " bytes cannot hold its 15000 x 15000 pixels");
 }
 
@@ -37,12 +37,12 @@ TEST(Png, AChunkIsNoLongerThanTheFile) {
       append(file, Bytes(type, type + 4));
       append(file, Bytes(99 + 4));
       EXPECT_EQ(message_of([&] { decode_image(file, {}, "a.png"); }),
-                "read_image: 'a.png' is a damaged PNG file: the file ends too early: 99 bytes are left of " +
+                "decode_image: 'a.png' is a damaged PNG file: the file ends too early: 99 bytes are left of " +
                     std::to_string(length))
           << type;
       file.resize(kPngHeaderEnd + 11);
       EXPECT_EQ(message_of([&] { decode_image(file, {}, "a.png"); }),
-                "read_image: 'a.png' is a damaged PNG file: the file ends too early")
+                "decode_image: 'a.png' is a damaged PNG file: the file ends too early")
           << type;
     }
   }
@@ -82,13 +82,13 @@ TEST(Png, BoundsInBytes) {
   Bytes file = png_header(16384, 16384, 16, 6);
   append(file, png_chunk("IDAT", Bytes(2'100'000)));
   EXPECT_EQ(message_of([&] { decode_image(file, {}, "a.png"); }),
-            "read_image: 'a.png' must be read in at most 1073741824 bytes of memory; got 16384 x 16384 pixels of 4 "
+            "decode_image: 'a.png' must be read in at most 1073741824 bytes of memory; got 16384 x 16384 pixels of 4 "
             "channels, which take " +
                 std::to_string((std::int64_t{12} << 28) + static_cast<std::int64_t>(file.size())) +
                 "; raise max_bytes");
 
-  // 11 x 5 pixels: the file, and the larger of the samples with four of their rows and the samples with the tensor, or
-  // with what it is converted to.
+  // 11 x 5 pixels: the file, plus the larger of two sums: the samples and four of their rows; the samples and the
+  // tensor, or the tensor that they are converted to.
   const auto takes = [](const std::string& name, ReadImageOptions options, std::int64_t bytes) {
     const Bytes& sound = fixture(name).file;
     bytes += static_cast<std::int64_t>(sound.size());

@@ -11,7 +11,7 @@
 namespace adjoint::data {
 namespace {
 
-/// A file in memory, and what a terminal of these escape codes would show of it.
+/// A file in memory, and the screen that a terminal would show for its escape codes.
 class Paper {
  public:
   Paper() : file(std::tmpfile()) {}
@@ -149,6 +149,49 @@ TEST(Progress, KeepsLinesWithinATerminal) {
   Progress progress(10, options);
   progress.update();
   EXPECT_EQ(paper.screen(), "Übertragung der Gew");
+}
+
+TEST(Progress, WideCharactersTakeTheirColumns) {
+  const auto line = [](const std::string& description, int columns) {
+    Paper paper;
+    ProgressOptions options = paper.options(true, 0.0);
+    options.columns = columns;
+    options.description = description;
+    Progress progress(0, options);
+    progress.update();
+    return paper.screen();
+  };
+  EXPECT_EQ(line("訓練データ", 20), "訓練データ 1  0:00");  // 10 + 8 columns
+  EXPECT_EQ(line("訓練データ", 12), "訓練データ ");
+  EXPECT_EQ(line("訓練データ", 11), "訓練データ");
+  EXPECT_EQ(line("訓練データ", 10), "訓練デー");            // half a character does not fit
+  EXPECT_EQ(line("e\u0301a\u0308", 4), "e\u0301a\u0308 ");  // accents take no column
+  EXPECT_EQ(line("🎈🎈", 5), "🎈🎈");
+  EXPECT_EQ(line("\u2764\ufe0f\u2764\ufe0f", 5), "\u2764\ufe0f\u2764\ufe0f");
+  EXPECT_EQ(line("\u2764\ufe0f\u2764\ufe0f", 4), "\u2764\ufe0f\u2764");
+  EXPECT_EQ(line("\xff\xc3", 20), "\xff\xc3 1  0:00");
+
+  Paper paper;
+  ProgressOptions options = paper.options(true, 0.0);
+  options.columns = 40;
+  options.description = "訓練";
+  Progress progress(10, options);
+  progress.update(5);
+  EXPECT_EQ(paper.screen(), "訓練  5/10 │" + repeated("█", 10) + "▌" + std::string(10, ' ') + "│ 0:00");  // 39 columns
+}
+
+TEST(Progress, NewlinesInNamesAreSpaces) {
+  for (const bool terminal : {false, true}) {
+    Paper paper;
+    ProgressOptions options = paper.options(terminal, 0.0);
+    options.description = "first\nsecond\r\tthird\x1b[A\x7f\u0085\u2028end";
+    options.unit = "a\nb";
+    Progress progress(0, options);
+    paper.seconds = 1.0;
+    progress.update(1, {{"lo\nss", 0.5}});
+    EXPECT_EQ(paper.screen().substr(0, 76),
+              "first second  third [A   end 1  0:01  1 a b/s  lo ss 0.5" + std::string(terminal ? "" : "\n"));
+  }
 }
 
 TEST(Progress, WaitsForItsInterval) {

@@ -33,6 +33,12 @@ TEST(Samplers, SequentialCounts) {
   EXPECT_EQ(SequentialSampler(0).order(0, 0), Order{});
 }
 
+TEST(Samplers, CountBelowTwoToTheForty) {
+  const std::int64_t most = (std::int64_t{1} << 40) - 1;
+  EXPECT_EQ(SequentialSampler(most).size(), most);
+  EXPECT_EQ(message_of([&] { SequentialSampler(most + 1).size(); }).substr(0, 19), "SequentialSampler: ");
+}
+
 TEST(Samplers, RandomPermutesBySeedAndEpoch) {
   const RandomSampler sampler(50);
   EXPECT_EQ(sampler.size(), 50);

@@ -59,7 +59,7 @@ TEST(Window, TheRestIsCheckedAllTheSame) {
   file.resize(file.size() * 9 / 10);
   const auto top_rows = [](std::int64_t, std::int64_t width) { return Window{0, 0, 8, width}; };
   EXPECT_EQ(message_of([&] { decode_image(file, {.window = top_rows}, "cut.jpg"); }),
-            "read_image: 'cut.jpg' is a damaged JPEG file: Premature end of JPEG file");
+            "decode_image: 'cut.jpg' is a damaged JPEG file: Premature end of JPEG file");
 }
 
 TEST(Window, ErrorsNameTheFileAndTheWindow) {
@@ -70,7 +70,7 @@ TEST(Window, ErrorsNameTheFileAndTheWindow) {
                              Window{0, most, 1, 1}, Window{0, 0, most, most}, Window{0, 0, -most, 1}}) {
     const auto got = [](std::int64_t value) { return std::to_string(value); };
     EXPECT_EQ(message_of([&] { decode_image(file, {.window = [&](auto, auto) { return part; }}, "a.png"); }),
-              "read_image: the window must be inside 'a.png' of 4 x 6; got top " + got(part.top) + ", left " +
+              "decode_image: the window must be inside 'a.png' of 4 x 6; got top " + got(part.top) + ", left " +
                   got(part.left) + ", height " + got(part.height) + ", width " + got(part.width));
   }
 }

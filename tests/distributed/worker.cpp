@@ -1,5 +1,5 @@
-// distributed_worker FAULT: ranks take steps, on GPUs where there are, and rank 1 does what no rank should. The others
-// print the error that they get and end with 3. `distributed_worker gpus` prints how many GPUs there are.
+// distributed_worker FAULT: ranks take steps, on GPUs if there are any, and rank 1 does something that no rank should.
+// The others print the error that they get and end with 3. `distributed_worker gpus` prints the number of GPUs.
 #include <adjoint/core/distributed/world.h>
 #include <adjoint/core/error.h>
 #include <adjoint/core/graphed_step.h>
@@ -45,10 +45,10 @@ void step(int number, const std::string& fault) {
   distributed::all_reduce(ones({odd && fault == "shape" ? 4 : 3}));
 }
 
-// Rank 1's loss leaves out the second layer, or rank 1 is killed where the second layer's sums, of the second sweep,
-// may be under way.
+// Rank 1's loss leaves out the second layer, or in the first sweep both; or it freezes only the first layer; or rank 1
+// is killed while the second layer's sums, of the second sweep, may be in progress.
 void sweep(const std::string& fault) {
-  const nn::Linear first(2, 2), second(2, 2);
+  nn::Linear first(2, 2), second(2, 2);
   nn::Sequential net{first, second};
   net.to(default_device());
   distributed::DataParallel model(net, {.bucket_bytes = 1});
@@ -61,9 +61,23 @@ void sweep(const std::string& fault) {
       });
     }
     net.zero_grad();
+    if (odd && fault == "freezes" && number == 1) first.requires_grad_(false);
     Tape tape;
     const Tensor x = ones({1, 2});
-    tape.backward((leaves_out ? first(x) : model(x)).sum());
+    Tensor own = ones({1});
+    own.requires_grad_();
+    const Tensor y = leaves_out ? first(x) : model(x);
+    tape.backward((odd && fault == "skips" && number == 0 ? own : y).sum());
+  }
+}
+
+// Rank 1's first loss leaves out a sum, whose gradient has the same shape as the next sum.
+void leave_out() {
+  for (int number = 0; number < 2; ++number) {
+    Tensor x = ones({3});
+    Tape tape;
+    const Tensor sum = distributed::all_reduce(x.requires_grad_());
+    tape.backward((distributed::rank() == 1 && number == 0 ? x : sum).sum());
   }
 }
 
@@ -95,7 +109,9 @@ int main(int, char** argv) {
   const bool odd = distributed::rank() == 1;
   hangs_in_finalize = odd && fault == "late";
   try {
-    if (fault == "unused" || fault == "swept") sweep(fault);
+    const bool sweeps = fault == "unused" || fault == "skips" || fault == "freezes" || fault == "swept";
+    if (sweeps) sweep(fault);
+    if (fault == "leaves_out") leave_out();
     if (fault == "replays") replay(odd ? 6 : 10);
     const int steps = fault == "replays" ? 0 : odd && fault == "steps" ? 3 : odd && fault == "more_steps" ? 7 : 5;
     for (int number = 0; number < steps; ++number) step(number, fault);

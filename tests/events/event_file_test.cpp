@@ -4,6 +4,7 @@
 #include <adjoint/core/file.h>
 #include <adjoint/data/image.h>
 #include <adjoint/tests/support/errors.h>
+#include <adjoint/tests/support/temp_folder.h>
 
 #include <events.pb.h>
 #include <gtest/gtest.h>
@@ -26,22 +27,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class EventFile : public ::testing::Test {
+class EventFile : public testing::TempFolder {
  protected:
-  EventFile() {
-    std::string name = (fs::temp_directory_path() / "adjoint-events-XXXXXX").string();
-    folder = ::mkdtemp(name.data());
-  }
-  ~EventFile() override { fs::remove_all(folder); }
-
   std::vector<fs::path> files() const {
     std::vector<fs::path> found;
     for (const auto& entry : fs::directory_iterator(folder)) found.push_back(entry.path());
     std::sort(found.begin(), found.end());
     return found;
   }
-
-  fs::path folder;
 };
 
 // CRC-32C by long division, a bit at a time.
@@ -166,6 +159,30 @@ TEST_F(EventFile, AResumedRunGetsANewFile) {
   }
 }
 
+TEST_F(EventFile, ASeriesThatGoesBackTellsOfASessionsStart) {
+  const auto run = [&](const std::vector<std::pair<std::string, std::int64_t>>& scalars) {
+    Log log;
+    log.add_writer(event_writer(folder));
+    for (const auto& [tag, step] : scalars) log.add_scalar(tag, 1.0, step);
+    std::vector<std::string> all;
+    for (const events::Event& event : read_events(files().back())) {
+      const bool starts = event.session_log().status() == events::SessionLog::START;
+      if (event.file_version().empty())
+        all.push_back((starts ? "start" : event.summary().value(0).tag()) + std::to_string(event.step()));
+    }
+    return all;
+  };
+  using Texts = std::vector<std::string>;
+  run({{"options", 0}, {"loss", 1}, {"loss", 2}, {"val", 2}, {"loss", 3}, {"loss", 4}});
+  EXPECT_EQ(run({{"options", 0}, {"loss", 3}, {"val", 1}}), (Texts{"options0", "start3", "loss3", "val1"}));
+  EXPECT_EQ(run({{"options", 0}, {"loss", 4}, {"loss", 5}}), (Texts{"options0", "loss4", "loss5"}));  // 4 was dropped
+  EXPECT_EQ(run({{"loss", 5}}), (Texts{"start5", "loss5"}));
+  std::ofstream(files().back(), std::ios::app) << "cut short";
+  std::ofstream(folder / "events.out.tfevents.9000000000.other") << "no event file";
+  EXPECT_EQ(run({{"loss", 6}}), (Texts{"loss6"}));
+  EXPECT_GT(files().back().filename(), "events.out.tfevents.9000000000.other");
+}
+
 TEST_F(EventFile, NamesAFolderThatCannotBeWrittenTo) {
   std::ofstream(folder / "file") << "x";
   EXPECT_ERROR(event_writer(folder / "file"), "event_writer", "file");
@@ -180,6 +197,9 @@ TEST_F(EventFile, TensorBoardReadsIt) {
   Log log;
   log.add_writer(event_writer(folder));
   log.add_scalar("loss/train", 0.125, 8);
+  Log resumed;
+  resumed.add_writer(event_writer(folder));
+  resumed.add_scalar("loss/train", 0.5, 8);
 
   std::string output;
   std::FILE* pipe = ::popen((std::string(ADJOINT_READ_EVENTS) + " '" + folder.string() + "' 2>/dev/null").c_str(), "r");
@@ -190,7 +210,7 @@ TEST_F(EventFile, TensorBoardReadsIt) {
   if (code == 77 || code == 127) GTEST_SKIP() << "Python has no TensorBoard here";
   ASSERT_EQ(code, 0);
   const auto found = nlohmann::json::parse(output);
-  EXPECT_EQ(found["scalars"].dump(), R"({"loss/train":[[3,0.25],[8,0.125]]})");
+  EXPECT_EQ(found["scalars"].dump(), R"({"loss/train":[[3,0.25],[8,0.5]]})");
   EXPECT_EQ(found["images"].dump(), R"({"picture":[[4,3,2]]})");
   EXPECT_EQ(found["audio"].dump(), R"({"sound":[[5,22050.0,2]]})");
   EXPECT_EQ(found["histograms"]["weights"][0][1], 4.0);

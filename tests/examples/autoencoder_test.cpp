@@ -117,7 +117,7 @@ TEST(Autoencoder, GradientsPassTheCodes) {
   const VqVae::Output output = model(pictures);
   const Tensor of_pictures = tape.gradient(output.pictures.sum(), {pictures}, {.retain = true})[0];
   EXPECT_GT(of_pictures.abs().max().item<float>(), 0.F);
-  // The prior learns what codes there are, and does not change them.
+  // The prior learns the existing codes, and does not change them.
   tape.backward(output.prior);
   for (const auto& [name, parameter] : model.named_parameters())
     EXPECT_EQ(parameter.grad().defined(), name.starts_with("prior.")) << name;
@@ -322,8 +322,8 @@ TEST_F(AutoencoderTool, BadInputIsNamedInOneLine) {
 
 TEST_F(AutoencoderTool, TrainsInMixedPrecision) {
   for (const std::string kind : {"vae", "vqvae"}) {
-    ASSERT_EQ(run(small("bf16", "--precision bf16 --model " + kind)), 0) << output_;
-    ASSERT_EQ(run(small("tf32", "--model " + kind)), 0) << output_;
+    ASSERT_EQ(run(small("bf16", "--overwrite --precision bf16 --model " + kind)), 0) << output_;
+    ASSERT_EQ(run(small("tf32", "--overwrite --model " + kind)), 0) << output_;
     const auto first = [&](const std::string& out) { return metrics(out)["curve"][1]["loss"].get<double>(); };
     EXPECT_NE(first("bf16"), first("tf32")) << kind;
     EXPECT_NEAR(first("bf16"), first("tf32"), 0.1 * std::abs(first("tf32")) + 0.05) << kind;

@@ -238,8 +238,8 @@ TEST_F(GanTool, BadInputIsNamedInOneLine) {
 
 TEST_F(GanTool, TrainsInMixedPrecision) {
   for (const std::string loss : {"nonsaturating", "wgan-gp", "hinge"}) {
-    ASSERT_EQ(run(small("bf16", "--precision bf16 --loss " + loss, 4, 4)), 0) << output_;
-    ASSERT_EQ(run(small("tf32", "--loss " + loss, 4, 4)), 0) << output_;
+    ASSERT_EQ(run(small("bf16", "--overwrite --precision bf16 --loss " + loss, 4, 4)), 0) << output_;
+    ASSERT_EQ(run(small("tf32", "--overwrite --loss " + loss, 4, 4)), 0) << output_;
     const auto first = [&](const std::string& out) {
       return metrics(out)["curve"][1]["discriminator_loss"].get<double>();
     };

@@ -256,7 +256,7 @@ TEST_F(SegmentationTool, BadInputIsNamedInOneLine) {
   data::write_png(folder_ / "masks" / "1.png", Tensor::zeros({1, 31, 40}), {.bit_depth = 16});
   EXPECT_EQ(run(small("out", folders)), 1);
   EXPECT_NE(output_.find("1.png' must have 8 bits a sample"), std::string::npos) << output_;
-  EXPECT_EQ(run("train --resume --steps 5"), 2) << output_;
+  EXPECT_EQ(run("train --resume --batch 5"), 2) << output_;
   EXPECT_EQ(run("colour"), 2) << output_;
 }
 

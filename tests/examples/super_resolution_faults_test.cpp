@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Writes the checkpoint anew with what it keeps beside tensors changed by `edit`.
+/// Writes the checkpoint again after `edit` has changed its values besides tensors.
 void edit_checkpoint(const fs::path& checkpoint, const std::function<void(Json& settings, Json& values)>& edit) {
   adjoint::nn::Safetensors file = adjoint::nn::load_safetensors(checkpoint);
   Json settings = Json::parse(file.metadata.at("settings")), values = Json::parse(file.metadata.at("values"));
@@ -114,7 +114,7 @@ TEST_F(SuperResolutionTool, CheckpointsFromBeforeThereWasAChoiceGoOn) {
 TEST_F(SuperResolutionTool, EverySignalThatAsksToEndSavesFirst) {
   for (const int signal : {SIGTERM, SIGHUP}) {
     const fs::path out = folder_ / "out";
-    EXPECT_EQ(run_interrupted(quick(out, 1000000), signal), 128 + signal) << output_;
+    EXPECT_EQ(run_interrupted(quick(out, 1000000, "--overwrite"), signal), 128 + signal) << output_;
     EXPECT_NE(output_.find("To go on: super_resolution train --resume"), std::string::npos) << output_;
     EXPECT_TRUE(fs::exists(out / "checkpoint.safetensors"));
     EXPECT_FALSE(fs::exists(out / "model.safetensors"));
@@ -141,11 +141,11 @@ TEST_F(SuperResolutionTool, OneTrainingAtATimeHoldsAFolder) {
 
 TEST_F(SuperResolutionTool, AFolderRemovedMeanwhileIsMadeAnew) {
   const fs::path out = folder_ / "out";
-  // It writes where it starts and where it is interrupted.
+  // A training writes at its start and when it is interrupted.
   const std::string train =
       "train --images '" + write_pictures().string() +
       "' --batch 2 --patch 8 --features 4 --layers 1 --test-every 1000000 --steps 1000000 --out '";
-  // Moved away first: what the program writes meanwhile would disturb a removal, file by file.
+  // Moved away first, because the program's writes in the meantime would disturb a removal file by file.
   const auto remove = [&] {
     fs::rename(out, folder_ / "moved");
     fs::remove_all(folder_ / "moved");
@@ -186,7 +186,10 @@ TEST_F(SuperResolutionTool, WithoutMemoryItEndsWithAnErrorAndAWholeCheckpoint) {
   EXPECT_TRUE(fs::exists(out / "checkpoint.safetensors"));
   EXPECT_FALSE(fs::exists(out / "model.safetensors"));
   for (const auto& entry : fs::directory_iterator(out)) EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
-  edit_checkpoint(out / "checkpoint.safetensors", [](Json& settings, Json&) { settings["batch"] = 2; });
+  edit_checkpoint(out / "checkpoint.safetensors", [](Json& settings, Json& values) {
+    settings["batch"] = 2;
+    values["loader"].erase("batch_size");  // as in a file of a place alone
+  });
   EXPECT_EQ(run("train --resume --device cpu --out '" + out.string() + "'"), 0) << output_;
 }
 
@@ -195,7 +198,7 @@ TEST_F(SuperResolutionTool, ANewTrainingReplacesTheOldOneFromItsStart) {
   ASSERT_EQ(run(quick(out, 6)), 0) << output_;
   ASSERT_TRUE(fs::exists(out / "model.safetensors"));
   // Interrupted before its first test: the folder holds this training and nothing of the last.
-  EXPECT_EQ(run_interrupted(quick(out, 1000000, "--seed 010"), SIGTERM), 143) << output_;
+  EXPECT_EQ(run_interrupted(quick(out, 1000000, "--overwrite --seed 010"), SIGTERM), 143) << output_;
   EXPECT_FALSE(fs::exists(out / "model.safetensors"));
   const auto file = adjoint::nn::load_safetensors(out / "checkpoint.safetensors");
   EXPECT_EQ(Json::parse(file.metadata.at("settings"))["seed"], 10);  // not octal

@@ -128,7 +128,7 @@ TEST_F(SuperResolutionTool, EveryNetworkTrainsAndUpscales) {
   std::int64_t scale = 4;
   for (const std::string& network : networks()) {
     SCOPED_TRACE(network);
-    ASSERT_EQ(run(quick(out, 4, "--model " + network + " --scale " + std::to_string(scale))), 0) << output_;
+    ASSERT_EQ(run(quick(out, 4, "--overwrite --model " + network + " --scale " + std::to_string(scale))), 0) << output_;
     const auto metrics = nlohmann::json::parse(std::ifstream(out / "metrics.json"));
     EXPECT_NE(metrics["psnr_adjoint"], metrics["psnr_bicubic"]);
     ASSERT_EQ(run("upscale '" + (out / "model.safetensors").string() + "' '" +
@@ -145,14 +145,14 @@ TEST_F(SuperResolutionTool, EveryLossTrains) {
   std::set<std::string> losses;
   for (const std::string loss : {"mse", "l1", "charbonnier", "gan"}) {
     SCOPED_TRACE(loss);
-    ASSERT_EQ(run(quick(out, 3, "--discriminator-channels 2 --loss " + loss)), 0) << output_;
+    ASSERT_EQ(run(quick(out, 3, "--overwrite --discriminator-channels 2 --loss " + loss)), 0) << output_;
     const auto metrics = nlohmann::json::parse(std::ifstream(out / "metrics.json"));
     losses.insert(metrics["curve"][1]["loss"].dump());
     EXPECT_EQ(metrics["curve"][1].contains("discriminator_loss"), loss == "gan");
   }
   EXPECT_EQ(losses.size(), 4U);
-  EXPECT_EQ(run("train --loss gan --patch 5 --images '" + (folder_ / "pictures").string() + "' --out '" + out.string() +
-                "'"),
+  EXPECT_EQ(run("train --overwrite --loss gan --patch 5 --images '" + (folder_ / "pictures").string() + "' --out '" +
+                out.string() + "'"),
             1);
   EXPECT_NE(output_.find("--patch must be at least 6 with --scale 2 and --loss gan; got 5"), std::string::npos)
       << output_;
@@ -191,7 +191,7 @@ TEST_F(SuperResolutionTool, BadInputIsOneLineAndExitCode1) {
 
 TEST_F(SuperResolutionTool, WrongUsageIsExitCode2) {
   for (const char* arguments :
-       {"", "enlarge", "upscale only_one", "train --steps many", "train --resume --steps 5", "train --val x"}) {
+       {"", "enlarge", "upscale only_one", "train --steps many", "train --resume --batch 5", "train --val x"}) {
     EXPECT_EQ(run(arguments), 2) << arguments << ": " << output_;
   }
   EXPECT_EQ(run("--help"), 0);

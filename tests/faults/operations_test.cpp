@@ -19,7 +19,7 @@ using Inputs = std::vector<Tensor>;
 struct Operation {
   const char* name;
   std::function<Tensor(const Inputs&)> run;
-  bool one_node = false;  // no operator is recorded before it that may stay where it fails
+  bool one_node = false;  // no operator is recorded before it that may stay on the tape if it fails
 };
 
 Tensor number(std::uint64_t value) { return Tensor::scalar(static_cast<double>(value), {.dtype = kFloat64}); }
@@ -90,7 +90,7 @@ const std::vector<Operation>& operations() {
          return Tensor::rand({3, 3});
        }},
       {"randn", [](const Inputs&) { return Tensor::randn({70000}, {.dtype = kBFloat16}); }},
-      {"arange", [](const Inputs&) { return Tensor::arange(0, 9); }},
+      {"arange", [](const Inputs&) { return Tensor::arange(0.0, 9); }},
       {"eye", [](const Inputs&) { return Tensor::eye(3); }},
       {"a leaf", [](const Inputs&) { return Tensor::ones({3}, {.requires_grad = true}); }},
   };
@@ -130,7 +130,7 @@ Trial recorded(const Operation& operation, bool used, Device device) {
               }};
 }
 
-// Of a tensor that `make` gives, what `change` does to it.
+// A trial that applies `change` to a tensor from `make`.
 Trial in_place(const std::function<Tensor()>& make, const std::function<void(Tensor&)>& change) {
   const auto tensor = std::make_shared<Tensor>(make());
   const auto state = [tensor] { return Inputs{*tensor, number(default_generator().offset())}; };
@@ -197,7 +197,7 @@ Trial hasty() {
   return {.steps = {add}, .state = [tensor] { return Inputs{*tensor}; }, .results = [] { return Inputs{}; }};
 }
 
-// Forgets what it has where its last allocation fails.
+// Leaks a tensor if its last allocation fails.
 std::vector<std::unique_ptr<Tensor>> forgotten;
 Trial careless() {
   forgotten.reserve(100);

@@ -1,6 +1,7 @@
-// Optimisers and clipping where memory fails: parameters of several dtypes, gradients of any strides, recorded ones.
+// Optimisers and clipping if memory fails: parameters of several dtypes, gradients of any strides, recorded ones.
 #include <adjoint/core/tape.h>
 #include <adjoint/optim/adam.h>
+#include <adjoint/optim/adam_variants.h>
 #include <adjoint/optim/clip.h>
 #include <adjoint/optim/ema.h>
 #include <adjoint/optim/grad_scaler.h>
@@ -36,6 +37,7 @@ const std::vector<std::pair<std::string, Make>>& optimisers() {
                                 {.params = {p[2], p[3]}}});
        }},
       {"Lion", [](const Parameters& p) { return std::make_unique<optim::Lion>(p); }},
+      {"NAdam", [](const Parameters& p) { return std::make_unique<optim::NAdam>(p); }},
   };
   return all;
 }

@@ -14,7 +14,7 @@
 
 namespace adjoint::fuzz {
 
-/// The picture, or none where reading it is an Error that says so.
+/// The picture, or nothing if reading it is an Error that reports damage.
 inline std::optional<Tensor> read(std::span<const std::uint8_t> file, const data::ReadImageOptions& options) {
   try {
     Tensor image = data::decode_image(file, options, "file");
@@ -26,12 +26,12 @@ inline std::optional<Tensor> read(std::span<const std::uint8_t> file, const data
     check(image.dtype() == options.dtype, "a picture has the dtype that was asked for");
     return image;
   } catch (const Error& error) {
-    check(std::string(error.what()).starts_with("read_image: 'file' "), error.what());
+    check(std::string(error.what()).starts_with("decode_image: 'file' "), error.what());
     return std::nullopt;
   }
 }
 
-/// Reads a file of `format` as it stands, and what can be read of it; what is sound is read alike.
+/// Reads a file of `format` unchanged, and then its readable part; a sound file is read alike both ways.
 inline int read_every_way(data::ImageFormat format, std::span<const std::uint8_t> file) {
   if (data::image_format(file) != format) return -1;  // not a file to keep
   data::ReadImageOptions options{.max_pixels = 1 << 18, .max_bytes = 1 << 23};

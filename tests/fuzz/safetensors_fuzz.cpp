@@ -1,4 +1,4 @@
-#include "check.h"
+#include "file.h"
 
 #include <adjoint/core/error.h>
 #include <adjoint/nn/safetensors.h>
@@ -7,9 +7,6 @@
 #include <numeric>
 #include <set>
 #include <string>
-
-#include <sys/mman.h>
-#include <unistd.h>
 
 using namespace adjoint;
 
@@ -50,10 +47,7 @@ void load_index(const std::string& path) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const int file = ::memfd_create("file", MFD_CLOEXEC);
-  static const std::string path = "/proc/self/fd/" + std::to_string(file);
-  fuzz::check(::ftruncate(file, 0) == 0 && ::pwrite(file, data, size, 0) == static_cast<ssize_t>(size),
-              "a file in memory");
+  const std::string& path = fuzz::in_memory(data, size);
   for (const bool convert : {false, true}) load(path, size, convert);
   load_index(path);
   return 0;

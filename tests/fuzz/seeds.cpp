@@ -1,12 +1,21 @@
 // fuzz_seeds FOLDER: writes the small files that the fuzzers begin with, a folder a format.
 #include <adjoint/core/file.h>
+#include <adjoint/nn/checkpoint.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/tests/data/array_files.h>
 #include <adjoint/tests/data/image_files.h>
 
+#ifdef ADJOINT_FUZZ_AUDIO
+#include <adjoint/data/audio/audio.h>
+#endif
+
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 using namespace adjoint;
 
@@ -19,6 +28,48 @@ void write(const fs::path& path, const std::vector<std::uint8_t>& bytes) {
   AtomicFile file("fuzz_seeds", path);
   file.write(bytes.data(), bytes.size());
   file.commit();
+}
+
+void write_sounds(const fs::path& folder) {
+#ifdef ADJOINT_FUZZ_AUDIO
+  Tensor sound = Tensor::zeros({2, 5000});
+  auto* const values = sound.mutable_data<float>();
+  for (int i = 0; i < 10000; ++i) values[i] = static_cast<float>(i * i % 4099) / 8198.0F;
+  for (const std::string form : {"wav", "flac", "ogg"}) {
+    fs::create_directories(folder / form);
+    data::write_audio(folder / form / ("a." + form), sound, 8000);
+    data::write_audio(folder / form / ("b." + form), sound.narrow(1, 0, 30), 48000, {.bits = 24});
+  }
+  data::write_audio(folder / "wav" / "c.wav", sound.narrow(0, 0, 1), 8000, {.bits = 32});
+  std::vector<std::uint8_t> unfinished = read_file("fuzz_seeds", folder / "wav" / "a.wav");
+  std::fill_n(unfinished.begin() + 40, 4, std::uint8_t{0});
+  write(folder / "wav" / "unfinished", unfinished);
+  std::vector<std::uint8_t> streamed = read_file("fuzz_seeds", folder / "flac" / "a.flac");
+  streamed[21] &= 0xf0;
+  std::fill_n(streamed.begin() + 22, 20, std::uint8_t{0});
+  write(folder / "flac" / "streamed", streamed);
+#else
+  static_cast<void>(folder);
+#endif
+}
+
+/// As checkpoint_fuzz.cpp has it.
+void write_checkpoint(const fs::path& path) {
+  Tensor weight = Tensor::from_vector<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  double rate = 0.25;
+  std::string text = "other";
+  std::vector<std::int32_t> counts{1, -2, 3};
+  std::array<std::int64_t, 2> place{3, 4};
+  Generator generator(9);
+  nn::Checkpoint checkpoint(path.parent_path());
+  checkpoint.add("weight", weight);
+  checkpoint.add("rate", rate);
+  checkpoint.add("text", text);
+  checkpoint.add("counts", counts);
+  checkpoint.add("place", place);
+  checkpoint.add("generator", generator);
+  checkpoint.save(12, {.metric = 0.5});
+  fs::rename(path.parent_path() / "checkpoint-12.safetensors", path);
 }
 
 void write_all(const fs::path& folder) {
@@ -54,6 +105,28 @@ void write_all(const fs::path& folder) {
       "bytes",
       R"({"x":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]},"y":{"dtype":"U16","shape":[1],"data_offsets":[2,4]}})",
       4);
+  write_sounds(folder);
+  write_checkpoint(folder / "checkpoint" / "whole");
+  const std::string parts = R"({"weight_map":{"a":"one","b":"two"}})";
+  std::vector<std::uint8_t> shards;
+  const auto append = [&](const std::vector<std::uint8_t>& part) {
+    shards.push_back(static_cast<std::uint8_t>(part.size() & 0xff));
+    shards.push_back(static_cast<std::uint8_t>(part.size() >> 8));
+    shards.insert(shards.end(), part.begin(), part.end());
+  };
+  append({parts.begin(), parts.end()});
+  for (const std::string name : {"a", "b"}) {
+    const std::string json = R"({")" + name + R"(":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+    std::vector<std::uint8_t> part(8, 0);
+    part[0] = static_cast<std::uint8_t>(json.size());
+    part.insert(part.end(), json.begin(), json.end());
+    part.push_back(1);
+    append(part);
+  }
+  write(folder / "shards" / "two", shards);
+  std::vector<std::uint8_t> records(2 * 3073, 3);
+  write(folder / "cifar10" / "two", records);
+  write(folder / "cifar10" / "packed", data::gzip(records));
   const std::string index = R"({"metadata":{"total_size":4},"weight_map":{"a":"one","b":"two"}})";
   write(folder / "safetensors" / "index", {index.begin(), index.end()});
   for (const data::NpyFixture& array : data::npy_fixtures()) write(folder / "npy" / array.name, array.file);

@@ -1,4 +1,4 @@
-// Checkpoint: what it keeps comes back as it was; damaged and unfitting files change nothing; which files are kept.
+// Checkpoint: its contents are restored exactly; damaged and unfitting files change nothing; which files are kept.
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/tests/nn/checkpoint_fixture.h>
@@ -13,12 +13,16 @@
 #include <functional>
 #include <initializer_list>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace adjoint::nn {
 namespace {
@@ -79,7 +83,7 @@ TEST_F(CheckpointTest, ValuesOfEveryKindComeBack) {
       Checkpoint checkpoint(folder_, options({.background = background}));
       kept.add_to(checkpoint);
       checkpoint.save(9);
-      kept.noise.fill_(-1.0);  // what is written is what was there
+      kept.noise.fill_(-1.0);  // the values at the time of the call are written
       checkpoint.wait();
     }
     Values loaded{.flag = false,
@@ -120,6 +124,67 @@ TEST_F(CheckpointTest, ValuesOfEveryKindComeBack) {
     EXPECT_EQ(loaded.loader.state(), (Place{3, 5}));
     EXPECT_TRUE(warnings_.empty());
   }
+}
+
+/// Its size is not to differ, unless it is told.
+struct Sized {
+  Place state() const { return {size, at}; }
+  void load_state(const Place& place, const LoadStateOptions& options = {}) {
+    if (options.strict && place.epoch != size) throw Error("another size");
+    at = place.batch;
+  }
+  std::int64_t size = 0, at = 0;
+};
+
+TEST_F(CheckpointTest, APartThatDiffersIsTakenInWhereItIsTold) {
+  Sized saved{.size = 3, .at = 5};
+  Linear two(2, 1), three(2, 1, {.bias = false});
+  int later = 7;
+  {
+    Checkpoint checkpoint(folder_, options());
+    checkpoint.add("place", saved);
+    checkpoint.add("net", two);
+    checkpoint.save(1);
+  }
+  for (const bool strict : {true, false}) {
+    Sized loaded{.size = 4, .at = 0};
+    Checkpoint checkpoint(folder_, options());
+    checkpoint.add("place", loaded, {.strict = strict});
+    checkpoint.add("net", three, {.strict = false});
+    checkpoint.add("later", later, {.strict = false});  // which the file does not have
+    if (strict) {
+      EXPECT_ERROR(checkpoint.load(file(1)), "does not fit 'place': another size");
+    } else {
+      EXPECT_EQ(checkpoint.load(file(1)), 1);
+    }
+    EXPECT_EQ(loaded.at, strict ? 0 : 5);
+    EXPECT_EQ(later, 7);
+  }
+  EXPECT_EQ(three.weight.to_vector<float>(), two.weight.to_vector<float>());
+  Checkpoint checkpoint(folder_, options());
+  checkpoint.add("place", saved);
+  checkpoint.add("net", two);
+  checkpoint.add("later", later);
+  EXPECT_ERROR(checkpoint.load(file(1)), "does not fit 'later'");
+}
+
+TEST_F(CheckpointTest, AForkedProcessLeavesTheWritingToItsParent) {
+  Tensor large = Tensor::ones({1 << 23});
+  auto checkpoint = std::make_unique<Checkpoint>(folder_, options({.background = true}));
+  checkpoint->add("large", large);
+  checkpoint->save(1);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);  // it would wait for a thread that it has not
+    checkpoint->wait();
+    checkpoint.reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  checkpoint->wait();
+  EXPECT_EQ(checkpoint->resume(), 1);
 }
 
 TEST_F(CheckpointTest, ModulesRandomStateAndCallablesComeBack) {
@@ -253,7 +318,7 @@ TEST_F(CheckpointTest, AFileThatDoesNotFitChangesNothing) {
   EXPECT_EQ(several, std::vector<std::int64_t>{70000});
   EXPECT_EQ(other_rate, 0.5);
 
-  // A callable that throws half-way gets back what it had.
+  // A callable that throws half-way is restored.
   std::vector<int> seen;
   other_rate = 0.25;
   Checkpoint throws(folder_, options());

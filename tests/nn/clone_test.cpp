@@ -1,4 +1,4 @@
-// clone: modules of every kind, with tensors of their own and what they share kept shared.
+// clone: modules of every kind, with tensors of their own; sharing within a module is kept.
 #include <adjoint/core/tape.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/clone.h>
@@ -57,7 +57,7 @@ class Net : public Module {
   double factor = 1.0;
 };
 
-const Tensor kInput = Tensor::arange(0, 12).reshape({2, 2, 3});
+const Tensor kInput = Tensor::arange(0.0, 12).reshape({2, 2, 3});
 
 // The same values, in other tensors that are shared alike.
 void expect_copies(const Module& original, const Module& copy) {
@@ -106,7 +106,7 @@ TEST(Clone, AClassOfOnesOwnNeedsNothing) {
     Net copy = clone(net);
     EXPECT_EQ(copy.factor, 2.0);
     EXPECT_EQ(copy.norm.has_value(), normalised);
-    // What stands in two places does so again.
+    // A tensor in two places of the original is in two places of the copy.
     EXPECT_TRUE(copy.first == copy.again);
     EXPECT_TRUE(copy.body[2].as<Conv1d>() == copy.first);
     EXPECT_TRUE(same(copy.scale, copy.tied));
@@ -138,7 +138,7 @@ TEST(Clone, TrainsByItself) {
     EXPECT_FALSE(net.scale.grad().defined());
     EXPECT_EQ(values(net.norm->running_mean), mean);
     EXPECT_NE(values(copy.norm->running_mean), mean);
-    // A clone of what has gradients has none, and is not recorded.
+    // A clone of tensors with gradients has none, and is not recorded.
     const std::size_t size = tape.size();
     const Net third = clone(copy);
     EXPECT_FALSE(third.scale.grad().defined());
@@ -240,7 +240,7 @@ TEST(Clone, RefusesWhatWouldBeTheOriginals) {
   EXPECT_ERROR(clone(Uncopied()), "clone: the copy constructor must copy the base class Module", "Uncopied");
   Scaled module;
   const Tensor held = module.scale;
-  EXPECT_EQ(at_one(clone(module)), 1.0F);  // held by others, the original's tensor is none of the clone's business
+  EXPECT_EQ(at_one(clone(module)), 1.0F);  // held by others, the original's tensor does not affect the clone
   const Scaled gone = std::move(module);
   EXPECT_ERROR(clone(module), "clone: the module must not have been moved from");
 }

@@ -68,7 +68,7 @@ TEST(Embedding, SaysWhatIsWrong) {
 }
 
 TEST(Rearranging, PixelUnshuffleIsPixelShufflesInverse) {
-  const Tensor x = Tensor::arange(0, 2 * 3 * 4 * 6).reshape({2, 3, 4, 6});
+  const Tensor x = Tensor::arange(0.0, 2 * 3 * 4 * 6).reshape({2, 3, 4, 6});
   const PixelUnshuffle unshuffle(2);
   EXPECT_EQ(unshuffle(x).shape(), (Shape{2, 12, 2, 3}));
   expect_same_bits("there and back", PixelShuffle(2)(unshuffle(x)), x);
@@ -78,7 +78,7 @@ TEST(Rearranging, PixelUnshuffleIsPixelShufflesInverse) {
 
 TEST(Rearranging, UnflattenIsFlattensInverse) {
   const Sequential net(Flatten(), Unflatten(1, {3, -1, 2}));
-  const Tensor x = Tensor::arange(0, 48).reshape({2, 3, 4, 2});
+  const Tensor x = Tensor::arange(0.0, 48).reshape({2, 3, 4, 2});
   expect_same_bits("there and back", net(x), x);
   EXPECT_EQ(to_string(Unflatten(1, {3, 4})), "Unflatten(dim=1, unflattened_size=(3, 4))");
   EXPECT_ERROR(Unflatten(1, {5, 2})(x.flatten(1)), "unflatten: ", "(5, 2)");

@@ -1,4 +1,4 @@
-// Random calls of modules and initialisers: no crash, and every error names what was called.
+// Random calls of modules and initialisers: no crash, and every error names the function called.
 
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
@@ -44,20 +44,21 @@ TEST(InvalidCalls, OfLayers) {
       {"Conv1d",
        [](A a) {
          nn::Conv1d(a.integer(), a.integer(),
-                    {a.integer(), a.integer(), a.integer(), a.integer(), a.integer(), a.chance(2)});
+                    {{}, a.integer(), a.integer(), a.integer(), a.integer(), a.integer(), a.chance(2)});
        }},
       {"Conv2d",
        [](A a) {
-         nn::Conv2d(a.integer(), a.integer(), {size2(a), size2(a), size2(a), size2(a), a.integer(), a.chance(2)});
+         nn::Conv2d(a.integer(), a.integer(), {{}, size2(a), size2(a), size2(a), size2(a), a.integer(), a.chance(2)});
        }},
       {"ConvTranspose1d",
        [](A a) {
          nn::ConvTranspose1d(a.integer(), a.integer(),
-                             {a.integer(), a.integer(), a.integer(), a.integer(), a.integer(), a.integer()});
+                             {{}, a.integer(), a.integer(), a.integer(), a.integer(), a.integer(), a.integer()});
        }},
       {"ConvTranspose2d",
        [](A a) {
-         nn::ConvTranspose2d(a.integer(), a.integer(), {size2(a), size2(a), size2(a), size2(a), size2(a), a.integer()});
+         nn::ConvTranspose2d(a.integer(), a.integer(),
+                             {{}, size2(a), size2(a), size2(a), size2(a), size2(a), a.integer()});
        }},
       {"Linear", [](A a) { nn::Linear(a.integer(), a.integer(), {.bias = a.chance(2)}); }},
       {"PReLU", [](A a) { nn::PReLU({.num_parameters = a.integer(), .init = a.scalar()}); }},

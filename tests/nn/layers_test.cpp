@@ -253,7 +253,7 @@ TEST(Init, TheBilinearFilterInterpolates) {
   init::bilinear_(up.weight);
   Tensor x = Tensor::zeros({1, 2, 4, 4});
   Tensor ramp = x.view_as({4, 4}, {4, 1}, 0);  // channel 0: 0, 1, 2, 3 along the width; channel 1: zeros
-  ramp.copy_(Tensor::arange(0, 4));
+  ramp.copy_(Tensor::arange(0.0, 4));
   const Tensor y = up(x);
   const std::vector<float> all = values(y);
   // Half-pixel linear interpolation, away from the borders.

@@ -145,13 +145,13 @@ TEST(Module, ConvertsInPlaceForEveryHolder) {
 }
 
 TEST(Module, ConvertsParametersThatAreViews) {
-  const Tensor all = Tensor::arange(0, 12);
+  const Tensor all = Tensor::arange(0.0, 12);
   Module module;
   module.register_parameter("middle", all.narrow(0, 4, 3));
   module.register_parameter("across", all.reshape({3, 4}).transpose(0, 1).narrow(0, 1, 2));
   module.register_buffer("last", all.narrow(0, 9, 3));
   const std::vector<Tensor> held = module.parameters();
-  Tensor(held[0]).set_grad(Tensor::arange(0, 6).narrow(0, 2, 3));
+  Tensor(held[0]).set_grad(Tensor::arange(0.0, 6).narrow(0, 2, 3));
   for (const DType dtype : {kFloat64, kBFloat16, kFloat32}) {
     module.to(dtype);
     EXPECT_EQ(held[0].dtype(), dtype);
@@ -194,7 +194,7 @@ TEST(Module, LoadsItsOwnTensorsUnderOtherNames) {
 
   // Views of one another's elements, backwards and forwards, and of a dtype that is converted.
   for (const bool forwards : {false, true}) {
-    const Tensor line = Tensor::arange(0, 6);
+    const Tensor line = Tensor::arange(0.0, 6);
     Module views;
     views.register_parameter("a", line.narrow(0, 0, 2));
     views.register_parameter("b", line.narrow(0, 2, 2));
@@ -205,7 +205,7 @@ TEST(Module, LoadsItsOwnTensorsUnderOtherNames) {
                            {"c", source.narrow(0, forwards ? 0 : 3, 2)}});
     EXPECT_EQ(all(views), forwards ? (std::vector<float>{1, 2, 3, 4, 0, 1}) : (std::vector<float>{4, 5, 1, 2, 3, 4}));
   }
-  // What overlaps itself is refused before anything is written.
+  // Tensors that overlap themselves are refused before anything is written.
   Module expanded = make();
   expanded.register_parameter("d", Tensor::ones({1}).expand({2}));
   state = expanded.state_dict();

@@ -1,4 +1,4 @@
-// Normalisation as modules: running statistics, modes, names, folding, and what they refuse.
+// Normalisation as modules: running statistics, modes, names, folding, and refused arguments.
 #include <adjoint/core/random.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/nn/activation.h>
@@ -66,6 +66,47 @@ TEST(BatchNorm, WithoutMomentumAveragesAllBatches) {
   expect_close("variance", norm.running_var, (var(a, {0}) + var(b, {0})) / 2.0, 1e-14);
 }
 
+TEST(BatchNorm, WithoutMomentumLeavesEmptyBatchesOut) {
+  const BatchNorm1d norm = wide(BatchNorm1d(2, {.momentum = {}}));
+  const Tensor a = random({4, 2}), b = random({4, 2}), none = Tensor::zeros({0, 2}, {.dtype = kFloat64});
+  norm(none);
+  norm(a);
+  norm(none);
+  norm(none);
+  norm(b);
+  expect_close("mean", norm.running_mean, (a.mean({0}) + b.mean({0})) / 2.0, 1e-14);
+  expect_close("variance", norm.running_var, (var(a, {0}) + var(b, {0})) / 2.0, 1e-14);
+  EXPECT_EQ(norm.num_batches_tracked.item<int>(), 2);
+}
+
+TEST(InstanceNorm, WithoutMomentumAveragesAllBatches) {
+  InstanceNorm1d norm = wide(InstanceNorm1d(2, {.momentum = {}, .track_running_stats = true}));
+  const Tensor a = random({3, 2, 5}), b = random({4, 2, 7}), none = Tensor::zeros({0, 2, 5}, {.dtype = kFloat64});
+  norm(a);
+  norm(none);
+  norm(b);
+  const Tensor mean = (a.mean({0, 2}) + b.mean({0, 2})) / 2.0;
+  expect_close("mean", norm.running_mean, mean, 1e-14);
+  expect_close("variance", norm.running_var, (var(a, {2}).mean({0}) + var(b, {2}).mean({0})) / 2.0, 1e-14);
+  EXPECT_EQ(norm.num_batches_tracked.item<int>(), 2);
+  norm.eval();
+  norm(a);
+  expect_close("eval", norm.running_mean, mean, 1e-14);
+  EXPECT_EQ(norm.num_batches_tracked.item<int>(), 2);
+  // An unbatched sample is a batch of one.
+  norm.train();
+  norm(a.select(0, 0));
+  EXPECT_EQ(norm.num_batches_tracked.item<int>(), 3);
+}
+
+TEST(GroupNorm, RefusesOneValueAGroup) {
+  EXPECT_ERROR(GroupNorm(4, 4)(Tensor::ones({1, 4})), "GroupNorm: there must be more than 1 value for each group",
+               "4 groups", "(1, 4)");
+  EXPECT_ERROR(group_norm(Tensor::ones({1, 6, 1, 1}), 6), "group_norm: ", "more than 1 value");
+  EXPECT_EQ(group_norm(Tensor::ones({1, 6, 1, 1}), 3).shape(), Shape({1, 6, 1, 1}));
+  EXPECT_EQ(group_norm(Tensor::ones({0, 4}), 4).shape(), Shape({0, 4}));
+}
+
 TEST(BatchNorm, UsesRunningStatisticsInEvalMode) {
   BatchNorm1d norm = wide(BatchNorm1d(2));
   norm.weight.copy_(Tensor::from_vector<double>({2, 3}, {2}, {.dtype = kFloat64}));
@@ -91,6 +132,15 @@ TEST(BatchNorm, WhatThrowsChangesNothing) {
   EXPECT_ERROR(norm(Tensor::ones({1, 2})), "BatchNorm1d: ", "more than 1 value");
   EXPECT_EQ(norm.num_batches_tracked.item<int>(), 0);
   EXPECT_EQ(norm.running_mean.to_vector<double>(), std::vector<double>({0, 0}));
+}
+
+TEST(Norm, OfTooManyFeaturesNamesTheLayer) {
+  const std::int64_t huge = std::int64_t{1} << 61;
+  EXPECT_ERROR(BatchNorm2d(huge), "BatchNorm2d: ");
+  EXPECT_ERROR(InstanceNorm1d(huge, {.affine = true}), "InstanceNorm1d: ");
+  EXPECT_ERROR(LayerNorm({huge, 2}), "LayerNorm: ");
+  EXPECT_ERROR(GroupNorm(1, huge), "GroupNorm: ");
+  EXPECT_ERROR(RMSNorm(huge), "RMSNorm: ");
 }
 
 TEST(Norm, HasPyTorchsNames) {

@@ -1,4 +1,4 @@
-// Modules to safetensors files and back, and what is left where memory runs out on the way.
+// Modules to safetensors files and back, and the state after memory runs out on the way.
 #include <adjoint/core/file.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/tests/nn/safetensors_files.h>
@@ -42,7 +42,7 @@ TEST_F(SafetensorsModuleTest, AFileThatDoesNotFitTheModuleChangesNothing) {
   pair.weight.fill_(1.0);
   save_safetensors(folder_ / "m",
                    {{"weight", Tensor::zeros({2, 3}, {.dtype = kFloat64})}, {"bias", Tensor::zeros({2})}});
-  EXPECT_ERROR(load_safetensors(folder_ / "m", pair), "m' does not fit the module", "(Pair)", "missing: count",
+  EXPECT_ERROR(load_safetensors(folder_ / "m", pair), "m' does not go into the module", "(Pair)", "missing: count",
                "unexpected: bias", "mismatched: weight (the module has float32 (2, 3), got float64 (2, 3))");
   EXPECT_EQ(pair.weight.to_vector<float>(), std::vector<float>(6, 1.0F));
 }
@@ -52,7 +52,8 @@ TEST_F(SafetensorsModuleTest, AModuleTakesForeignDtypesOnRequest) {
   Parameter a = module.register_parameter("a", Tensor::zeros({1}));
   Parameter z = module.register_parameter("z", Tensor::zeros({}));
   const fs::path path = write(file_with("F8_E4M3", "\x38\x40", 2));
-  EXPECT_ERROR(load_safetensors(path, module), "does not fit the module: load_state_dict:", "unexpected: m");
+  EXPECT_ERROR(load_safetensors(path, module), "does not go into the module: names, shapes and dtypes must be",
+               "unexpected: m");
   EXPECT_EQ(a.item<float>(), 0.0F);
   LoadReport report{.missing = {"old"}, .unexpected = {}};
   load_safetensors(path, module, {.strict = false}, &report);
@@ -66,7 +67,7 @@ TEST_F(SafetensorsModuleTest, AModuleTakesForeignDtypesOnRequest) {
   load_safetensors(path, module, {.convert_dtype = true});
   EXPECT_EQ(m.dtype(), kFloat16);
   EXPECT_EQ(m.to_vector<float>(), (std::vector<float>{1, 2}));
-  // Beside what is wanted, what could not be converted does no harm.
+  // Inconvertible tensors besides the wanted ones do no harm.
   m = Tensor::zeros({2});
   Module other;
   Parameter other_a = other.register_parameter("a", Tensor::zeros({1}, {.dtype = kFloat64}));
@@ -82,7 +83,8 @@ TEST_F(SafetensorsModuleTest, AModuleTakesAFileOfOneOfTwoTiedNames) {
   tied.register_parameter("b", a);
   tied.register_parameter("c", Tensor::zeros({1}));
   for (const char* name : {"a", "b"}) {
-    save_safetensors(folder_ / "m", {{name, Tensor::full({2}, name[0])}, {"c", Tensor::zeros({1})}});
+    save_safetensors(folder_ / "m",
+                     {{name, Tensor::full({2}, static_cast<float>(name[0]))}, {"c", Tensor::zeros({1})}});
     load_safetensors(folder_ / "m", tied);
     EXPECT_EQ(a.to_vector<float>(), std::vector<float>(2, name[0]));
   }
@@ -92,7 +94,7 @@ TEST_F(SafetensorsModuleTest, AModuleTakesAFileOfOneOfTwoTiedNames) {
 
 // ---- Memory that is not there.
 
-// Whatever a call throws where allocations fail must be the library's error.
+// Whatever a call throws when allocations fail must be the library's error.
 template <class F>
 void expect_own_error(const F& call) {
   try {
@@ -108,7 +110,7 @@ void expect_own_error(const F& call) {
 TEST_F(SafetensorsModuleTest, AFailedAllocationLeavesTheOldFile) {
   const fs::path path = write("old");
   const std::vector<std::uint8_t> old = read_file("test", path);
-  const NamedTensors tensors{{"across", Tensor::arange(0, 6).reshape({2, 3}).transpose(0, 1)},
+  const NamedTensors tensors{{"across", Tensor::arange(0.0, 6).reshape({2, 3}).transpose(0, 1)},
                              {"a name that is longer than a string's own memory", Tensor::ones({2})}};
   const Metadata metadata{{"k", "a text that is longer than a string's own memory"}, {"l", ""}};
   for (const auto failure : {testing::Failure::kOnce, testing::Failure::kForGood}) {

@@ -56,7 +56,7 @@ TEST_F(SafetensorsNamesTest, RenamesReachTheModulesNames) {
   EXPECT_EQ(net.parameters()[1].to_vector<float>(), std::vector<float>(2, 2.0F));
   EXPECT_EQ(net.parameters()[2].to_vector<float>(), std::vector<float>(2, 3.0F));
 
-  // What the parentheses hold can be used, and load_state_dict does the same.
+  // Capture groups can be used, and load_state_dict does the same.
   Sequential other{Linear(3, 2), Linear(2, 1, {.bias = false})};
   other.load_state_dict({{"w0", net.parameters()[0]}, {"b0", net.parameters()[1]}, {"w1", net.parameters()[2]}},
                         {.rename = {{"^w(.)", "$1.weight"}, {"^b(.)", "$1.bias"}}});
@@ -141,6 +141,8 @@ TEST_F(SafetensorsNamesTest, BrokenIndicesAreErrors) {
     SCOPED_TRACE(row.first);
     EXPECT_ERROR(load_safetensors(write_named("index.json", row.first)), "load_safetensors: ", row.second);
   }
+  const std::string zero = R"({"weight_map":{"a":"m"}})" + std::string("\0x", 2);
+  EXPECT_ERROR(load_safetensors(write_named("index.json", zero)), "an index must be JSON; got a zero byte");
   EXPECT_ERROR(
       load_safetensors(write_shards(R"("weight_map":{"0.bias":"model-00002-of-00002.safetensors"}})")),
       "the weight_map must name what the file 'model-00002-of-00002.safetensors' holds; got '1.weight' as well");

@@ -128,6 +128,8 @@ std::vector<BadFile> bad_files() {
       {"an array", file_of("[]", ""), "the header must begin with '{'"},
       {"no JSON", file_of("{\"a\":", ""), "the header must be JSON; got [json.exception.parse_error"},
       {"text after the JSON", file_of("{}x", ""), "the header must be JSON"},
+      {"a zero after the JSON", file_of(std::string("{}\0", 3), ""), "the header must be JSON; got a zero byte"},
+      {"text after a zero", file_of(std::string("{}\0x", 4), ""), "the header must be JSON; got a zero byte"},
       {"no UTF-8", file_of("{\"\xff\":1}", ""), "the header must be JSON"},
       {"nested too deep", file_of(std::string("{\"a\":") + std::string(100000, '['), ""), "and nothing else; got 'a'"},
       {"objects nested too deep", file_of(entry(R"({"dtype":{"dtype":{}}})"), ""), "the dtype of 'a' must be text"},

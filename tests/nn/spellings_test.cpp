@@ -1,5 +1,5 @@
-// Layers, losses and initialisers as PyTorch's users write them: each line stands beside PyTorch's call, and gives what
-// the options by name give.
+// Layers, losses and initialisers as PyTorch's users write them: each line stands beside PyTorch's call, and gives the
+// same as the options by name.
 #include <adjoint/core/random.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
@@ -10,7 +10,9 @@
 #include <adjoint/nn/norm.h>
 #include <adjoint/nn/pad.h>
 #include <adjoint/nn/pool.h>
+#include <adjoint/nn/recurrent.h>
 #include <adjoint/nn/sequential.h>
+#include <adjoint/nn/transformer.h>
 #include <adjoint/nn/upsample.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>
@@ -28,15 +30,10 @@ namespace {
 
 using testing::expect_same_bits;
 
-// What the compiler refuses, for it could mean two things: braces without anything as a number, and a pair that is a
-// size, or options.
+// Rejected by the compiler because they are ambiguous: empty braces as a number.
 template <class M>
 concept TakesBraces = requires {
   M({});
-};
-template <class M>
-concept TakesAPair = requires {
-  M(4, {2, 1});
 };
 template <class M>
 concept TakesBracesBehindOne = requires {
@@ -45,10 +42,6 @@ concept TakesBracesBehindOne = requires {
 template <class M>
 concept TakesBracesBehindTwo = requires {
   M(4, 4, {});
-};
-template <class M>
-concept TakesAPairAsKernel = requires {
-  M(4, 4, {2, 1});
 };
 template <class T>
 concept TakesBracesAsGain = requires(T tensor) {
@@ -97,7 +90,32 @@ TEST(Spellings, Convolutions) {
                  4, 6, {.kernel_size = 4, .stride = 2, .padding = 1, .dilation = {3, 2}, .groups = 2, .bias = false}),
              x);
   EXPECT_ERROR(Conv2d(4, 6, 0), "Conv2d: kernel_size must be at least 1; got (0, 0)");
-  static_assert(!TakesAPairAsKernel<Conv2d> && !TakesAPairAsKernel<ConvTranspose2d>);
+
+  // A pair in braces is a size, and options may follow the kernel's size.
+  expect_one(Conv2d(4, 6, {3, 5}), Conv2d(4, 6, {.kernel_size = {3, 5}}), x);
+  expect_one(ConvTranspose2d(4, 6, {3, 2}), ConvTranspose2d(4, 6, {.kernel_size = {3, 2}}), x);
+  expect_one(Conv2d(4, 6, 3, {2, 1}), Conv2d(4, 6, {.kernel_size = 3, .stride = {2, 1}}), x);
+  expect_one(Conv2d(4, 6, 3, {.padding = 1}), Conv2d(4, 6, {.kernel_size = 3, .padding = 1}), x);
+  expect_one(Conv2d(4, 6, {3, 1}, {.padding = {1, 0}, .bias = false}),
+             Conv2d(4, 6, {.kernel_size = {3, 1}, .padding = {1, 0}, .bias = false}), x);
+  expect_one(Conv1d(4, 6, 3, {.stride = 2}), Conv1d(4, 6, {.kernel_size = 3, .stride = 2}), s);
+  expect_one(ConvTranspose1d(4, 6, 4, {.stride = 2}), ConvTranspose1d(4, 6, {.kernel_size = 4, .stride = 2}), s);
+  expect_one(ConvTranspose2d(4, 6, 4, {.stride = 2, .padding = 1}),
+             ConvTranspose2d(4, 6, {.kernel_size = 4, .stride = 2, .padding = 1}), x);
+  EXPECT_ERROR(Conv2d(4, 6, 3, {.kernel_size = 3}), "Conv2d: kernel_size must be given once");
+
+  // Words for padding and its mode.
+  expect_one(Conv1d(4, 6, 3, {.padding = "same"}), Conv1d(4, 6, {.kernel_size = 3, .padding = kSame}), s);
+  expect_one(Conv2d(4, 6, 3, {.padding = "same"}), Conv2d(4, 6, {.kernel_size = 3, .padding = kSame}), x);
+  expect_one(Conv2d(4, 6, 3, 1, "same"), Conv2d(4, 6, {.kernel_size = 3, .padding = kSame}), x);
+  expect_one(Conv2d(4, 6, 3, {.padding = "valid"}), Conv2d(4, 6, {.kernel_size = 3}), x);
+  expect_one(Conv2d(4, 6, 3, {.padding = 1, .padding_mode = "reflect"}),
+             Conv2d(4, 6, {.kernel_size = 3, .padding = 1, .padding_mode = PadMode::kReflect}), x);
+  expect_one(Conv1d(4, 6, 3, {.padding = 1, .padding_mode = "zeros"}), Conv1d(4, 6, {.kernel_size = 3, .padding = 1}),
+             s);
+  EXPECT_ERROR(Conv2d(4, 6, 3, {.padding = "full"}),
+               "padding: a name must be one of \"same\", \"valid\"; got \"full\"");
+  EXPECT_ERROR(Conv2d(4, 6, 3, {.padding_mode = "mirror"}), "pad: a name must be one of \"constant\", \"reflect\"");
 }
 
 TEST(Spellings, Pools) {
@@ -121,7 +139,9 @@ TEST(Spellings, Pools) {
   expect_one(AdaptiveAvgPool2d({3}), AdaptiveAvgPool2d(3), x);
   expect_one(AdaptiveMaxPool2d({3, 5}), AdaptiveMaxPool2d(Size2(3, 5)), x);
   EXPECT_EQ(to_string(MaxPool1d(3, {.stride = 2})), to_string(MaxPool1d(3, 2)));
-  static_assert(!TakesAPair<MaxPool2d> && !TakesAPair<AvgPool2d> && !TakesAPair<MaxUnpool2d>);
+  expect_one(MaxPool2d(3, {2, 1}), MaxPool2d(3, {.stride = {2, 1}}), x);
+  expect_one(AvgPool2d(3, {2, 1}), AvgPool2d(3, {.stride = {2, 1}}), x);
+  EXPECT_EQ(to_string(MaxUnpool2d(4, {2, 1})), to_string(MaxUnpool2d(4, {.stride = {2, 1}})));
 
   expect_same_bits("max_pool1d", max_pool1d(s, 3, 2, 1), max_pool1d(s, 3, {.stride = 2, .padding = 1}));
   expect_same_bits("max_pool2d", max_pool2d(x, {3, 2}, {2, 1}, {1, 0}),
@@ -196,6 +216,8 @@ TEST(Spellings, Activations) {
   static_assert(!std::is_constructible_v<ReLU, bool> && !std::is_constructible_v<LeakyReLU, double, bool>);
 
   const GELU tanh({.approximate = GeluApproximation::kTanh});
+  expect_one(GELU({.approximate = "tanh"}), tanh, x);
+  EXPECT_ERROR(GELU({.approximate = "erf"}), "GELU: a name must be one of \"none\", \"tanh\"; got \"erf\"");
   expect_same_bits("gelu, tanh", tanh(x), gelu_tanh(x));
   expect_same_bits("gelu", GELU()(x), gelu(x));
   EXPECT_EQ(tanh.activation(), Activation::gelu_tanh());
@@ -215,6 +237,14 @@ TEST(Spellings, Shapes) {
   expect_one(PixelUnshuffle(2), PixelUnshuffle{2}, x);
   expect_one(Identity(), Identity{}, x);
   expect_one(Upsample({.scale_factor = 2}), Upsample({.scale_factor = {2.0, 2.0}}), x);
+  expect_one(Upsample(12), Upsample({.size = 12}), x);
+  expect_one(Upsample(Size2(12, 5)), Upsample({.size = {12, 5}}), x);
+  expect_one(Upsample(0, 2.0, "bilinear", true),
+             Upsample({.scale_factor = 2.0, .mode = Interpolation::kBilinear, .align_corners = true}), x);
+  expect_one(Upsample({.scale_factor = 2, .mode = "nearest"}), Upsample({.scale_factor = 2}), x);
+  EXPECT_ERROR(Upsample({.size = 3, .mode = "cubic"}),
+               "interpolate: a name must be one of \"nearest\", \"nearest-exact\"");
+  expect_same_bits("pad", pad(x, {1, 1}, "reflect"), pad(x, {1, 1}, PadMode::kReflect));
   expect_one(ReflectionPad2d(1), ReflectionPad2d({1, 1, 1, 1}), x);
   expect_one(ReplicationPad2d({1, 2, 0, 1}), ReplicationPad2d(std::vector<std::int64_t>{1, 2, 0, 1}), x);
   expect_one(CircularPad1d(1), CircularPad1d({1, 1}), signals());
@@ -228,6 +258,33 @@ TEST(Spellings, Shapes) {
   expect_one(Embedding(10, 3, -1), Embedding(10, 3, {.padding_idx = 9}), indices);
   EXPECT_ERROR(Embedding(10, 3, 10), "Embedding: padding_idx must be one of the 10 rows; got 10");
   static_assert(!TakesBracesBehindTwo<Linear> && !TakesBracesBehindTwo<Embedding>);
+}
+
+TEST(Spellings, Sequences) {
+  const Tensor x = signals().narrow(2, 0, 4);
+  const auto same_output = [&](auto spelt, const auto& named) {
+    EXPECT_EQ(to_string(spelt), to_string(named));
+    spelt.load_state_dict(named.state_dict());
+    expect_same_bits(to_string(named), spelt(x).output, named(x).output);
+  };
+  same_output(RNN(4, 3, 2), RNN(4, 3, {.num_layers = 2}));
+  same_output(LSTM(4, 3, 2), LSTM(4, 3, {.num_layers = 2}));
+  same_output(GRU(4, 3, 2), GRU(4, 3, {.num_layers = 2}));
+  const GRU gru(4, 3);
+  const Tensor h_0 = Tensor::ones({1, 4, 3});
+  expect_same_bits("a state", gru(x, h_0).output, gru(x, {.h_0 = h_0}).output);
+  const LSTM lstm(4, 3);
+  expect_same_bits("two states", lstm(x, {h_0, h_0}).h_n, lstm(x, {.h_0 = h_0, .c_0 = h_0}).h_n);
+  expect_one(RNNCell(4, 3, false), RNNCell(4, 3, {.bias = false}), x[0]);
+  expect_one(GRUCell(4, 3, false), GRUCell(4, 3, {.bias = false}), x[0]);
+  EXPECT_EQ(to_string(LSTMCell(4, 3, false)), to_string(LSTMCell(4, 3, {.bias = false})));
+  EXPECT_EQ(MultiheadAttention(4, 2, 0.25).options().dropout, 0.25);
+  expect_one(TransformerEncoderLayer(4, 2, 8, 0.0),
+             TransformerEncoderLayer(4, 2, {.dim_feedforward = 8, .dropout = 0.0, .activation = Activation::relu()}),
+             x);
+  static_assert(!TakesBracesBehindTwo<RNN> && !TakesBracesBehindTwo<LSTM> && !TakesBracesBehindTwo<GRU>);
+  static_assert(!TakesBracesBehindTwo<LSTMCell> && !TakesBracesBehindTwo<MultiheadAttention> &&
+                !TakesBracesBehindTwo<TransformerDecoderLayer>);
 }
 
 TEST(Spellings, Dropouts) {

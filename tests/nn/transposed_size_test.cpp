@@ -51,9 +51,10 @@ TEST(CheckerboardWarning, IsOneLineWhereItIsOn) {
   EXPECT_EQ(printed(3), "");
   set_checkerboard_warning(true);
   EXPECT_EQ(printed(4), "");
-  EXPECT_EQ(printed(3),
-            "ConvTranspose2d: kernel_size 3 with stride 2 adds up (2, 1) taps at the output's phases, which shows as a "
-            "checkerboard; a multiple of the stride does not\n");
+  EXPECT_EQ(
+      printed(3),
+      "adjoint: warning: ConvTranspose2d: kernel_size 3 with stride 2 adds up (2, 1) taps at the output's phases, which shows as a "
+      "checkerboard; a multiple of the stride does not\n");
   set_checkerboard_warning(false);
   EXPECT_EQ(printed(3), "");
 }

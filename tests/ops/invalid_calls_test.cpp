@@ -1,4 +1,4 @@
-// Random calls of core and of every operator: no crash, and every error names what was called.
+// Random calls of core and of every operator: no crash, and every error names the function called.
 
 #include <adjoint/core/gradcheck.h>
 #include <adjoint/core/parallel.h>
@@ -287,7 +287,7 @@ TEST(InvalidCalls, OfConvolutions) {
          return conv_transpose2d(a.tensor(), a.tensor(), a.chance(2) ? a.tensor() : Tensor{},
                                  {size2(a), size2(a), size2(a), size2(a), a.integer(), size2(a), activation(a)});
        }},
-      // Operands that fit, so that the attributes are looked at.
+      // Operands that fit, so that the attributes are checked.
       {"conv2d",
        [](A a) {
          return conv2d(Tensor::ones({1, 4, 6, 6}), Tensor::ones({4, 2, 3, 3}), {},
@@ -324,7 +324,7 @@ TEST(InvalidCalls, OfTapesChecksAndThreads) {
   const auto f = [](const std::vector<Tensor>& in) {
     return in[0].dtype() == kFloat64 ? in[0] * 2.0 : Tensor::ones({2}, {.dtype = in[0].dtype()});
   };
-  const auto first = [](const std::vector<Tensor>& in) { return in.empty() ? Tensor::scalar(1) : in[0].detach(); };
+  const auto first = [](const std::vector<Tensor>& in) { return in.empty() ? Tensor::scalar(1.0) : in[0].detach(); };
   const auto options = [](A a) { return GradcheckOptions{a.scalar(), a.scalar(), a.scalar()}; };
   const std::vector<Call> table{
       {"backward",

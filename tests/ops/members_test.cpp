@@ -1,5 +1,5 @@
-// Tensor's members that are functions of ops/: each gives what its function does. scripts/operators finds those that
-// are not called here.
+// Tensor's members that are functions of ops/: each gives the same as its function. scripts/operators finds members
+// that are not called here.
 #include <adjoint/adjoint.h>
 #include <adjoint/tests/support/values.h>
 
@@ -36,6 +36,46 @@ class Members : public ::testing::Test {
   const Tensor mask = x > 0.5;
   const Tensor places = Tensor::from_vector<double>({0, 1, 1, 0}, {1, 4}, {.dtype = kInt64});
 };
+
+TEST_F(Members, OfComposedFunctions) {
+  const Tensor column = x[0];
+  expect_same("exp2", x.exp2(), exp2(x));
+  expect_same("frac", x.frac(), frac(x));
+  expect_same("log10", x.log10(), log10(x));
+  expect_same("addcmul", x.addcmul(y, x, 0.5), addcmul(x, y, x, 0.5));
+  expect_same("addcdiv", x.addcdiv(y, x, 0.5), addcdiv(x, y, x, 0.5));
+  expect_same("clip", x.clip(0.25, 0.5), clamp(x, 0.25, 0.5));
+  expect_same("take", x.take(places), take(x, places));
+  expect_same("tile", x.tile({2, 1}), tile(x, {2, 1}));
+  expect_same("count_nonzero", x.count_nonzero(0), count_nonzero(x, 0));
+  expect_same("mm", x.mm(y.t()), mm(x, y.t()));
+  expect_same("mv", x.mv(column), mv(x, column));
+  expect_same("dot", column.dot(column), dot(column, column));
+  expect_same("addmm", x.addmm(x, y.t().mm(y), 0.5, 2), addmm(x, x, y.t().mm(y), 0.5, 2));
+}
+
+TEST_F(Members, OfArithmetic) {
+  expect_same("add", x.add(y, 2), x + y * 2.0);
+  expect_same("add, a scalar", x.add(2), x + 2.0);
+  expect_same("sub", x.sub(y, 2), x - y * 2.0);
+  expect_same("sub, a scalar", x.sub(2), x - 2.0);
+  expect_same("mul", x.mul(y), x * y);
+  expect_same("mul, a scalar", x.mul(3), x * 3.0);
+  expect_same("div", x.div(y), x / y);
+  expect_same("div, a scalar", x.div(4), x / 4.0);
+  expect_same("eq", x.eq(y), x == y);
+  expect_same("eq, a scalar", x.eq(0.5), x == 0.5);
+  expect_same("ne", x.ne(y), x != y);
+  expect_same("ne, a scalar", x.ne(0.5), x != 0.5);
+  expect_same("lt", x.lt(y), x < y);
+  expect_same("lt, a scalar", x.lt(0.5), x < 0.5);
+  expect_same("le", x.le(y), x <= y);
+  expect_same("le, a scalar", x.le(0.5), x <= 0.5);
+  expect_same("gt", x.gt(y), x > y);
+  expect_same("gt, a scalar", x.gt(0.5), x > 0.5);
+  expect_same("ge", x.ge(y), x >= y);
+  expect_same("ge, a scalar", x.ge(0.5), x >= 0.5);
+}
 
 TEST_F(Members, OfElements) {
 #define EXPECT_MEMBER(NAME) expect_same(#NAME, x.NAME(), NAME(x))

@@ -1,7 +1,9 @@
 // Every optimiser, schedule and average through a checkpoint: a training that was stopped and went on, in new objects,
 // has the bits of one that was not.
 #include <adjoint/nn/checkpoint.h>
+#include <adjoint/optim/adagrad.h>
 #include <adjoint/optim/adam.h>
+#include <adjoint/optim/adam_variants.h>
 #include <adjoint/optim/ema.h>
 #include <adjoint/optim/lion.h>
 #include <adjoint/optim/plateau.h>
@@ -29,7 +31,7 @@ namespace fs = std::filesystem;
 using Parameters = std::vector<Tensor>;
 using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(const Parameters&)>;
 
-// What steps, and what keeps its state in a checkpoint.
+// The objects that step, and those that keep their state in a checkpoint.
 struct Stepped {
   std::shared_ptr<void> schedule;
   std::function<void(double metric)> step = [](double) {};
@@ -151,6 +153,10 @@ TEST_F(CheckpointTest, EveryOptimizerGoesOn) {
       {"AdamW", optimizer<AdamW>(AdamWOptions{.lr = 0.01})},
       {"RMSprop", optimizer<RMSprop>(RMSpropOptions{.lr = 0.01, .momentum = 0.5, .centered = true})},
       {"Lion", optimizer<Lion>(LionOptions{.lr = 0.01})},
+      {"Adagrad", optimizer<Adagrad>(AdagradOptions{.lr = 0.01})},
+      {"Adamax", optimizer<Adamax>(AdamaxOptions{.lr = 0.01})},
+      {"NAdam", optimizer<NAdam>(NAdamOptions{.lr = 0.01})},
+      {"RAdam", optimizer<RAdam>(RAdamOptions{.lr = 0.01})},
   };
   for (const auto& [name, make] : optimisers) {
     SCOPED_TRACE(name);
@@ -189,7 +195,7 @@ TEST_F(CheckpointTest, EveryScheduleGoesOn) {
   }
 }
 
-// The last member does not fit: everything before it, the optimiser's rates and momenta too, gets back what it had.
+// The last member does not fit: everything before it, the optimiser's rates and momenta too, is restored.
 TEST_F(CheckpointTest, WhatDoesNotFitPutsEverythingBack) {
   const MakeSchedule one_cycle = curve(OneCycleLROptions{.max_lr = 0.2, .total_steps = 30});
   std::int64_t number = 1;

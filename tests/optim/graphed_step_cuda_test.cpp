@@ -11,7 +11,9 @@
 #include <adjoint/nn/norm.h>
 #include <adjoint/nn/sequential.h>
 #include <adjoint/ops/loss/loss.h>
+#include <adjoint/optim/adagrad.h>
 #include <adjoint/optim/adam.h>
+#include <adjoint/optim/adam_variants.h>
 #include <adjoint/optim/clip.h>
 #include <adjoint/optim/ema.h>
 #include <adjoint/optim/grad_scaler.h>
@@ -56,10 +58,10 @@ Batch make_batch(int step, std::int64_t size = 8) {
           Tensor::randn({4, 3, 2 * size, 2 * size}, {.device = kCUDA})};
 }
 
-/// A training: what it steps, and what is compared after each step.
+/// A training: its steps, and the tensors that are compared after each.
 struct Training {
   nn::Sequential net = make_net();
-  std::shared_ptr<void> parts;  // optimisers and what belongs to them
+  std::shared_ptr<void> parts;  // optimisers and their associates
   GraphedStep::Function step;
   std::function<Tensors()> state = [] { return Tensors(); };
 };
@@ -73,8 +75,8 @@ Tensors weights(Training& training) {
   return all;
 }
 
-/// What batches(i) make of the training that `make` makes, called plainly and through graphs, is the same bits; a seed
-/// of its own for both. Returns the number of graphs.
+/// The training that `make` makes gives the same bits for batches(i), called plainly and through graphs; both have
+/// their own seed. Returns the number of graphs.
 std::size_t expect_same_training(const Maker& make, const std::function<Tensors(int)>& batch, int steps = kSteps,
                                  const GraphedStepOptions& options = {.device = kCUDA}) {
   std::vector<Tensors> results[2];
@@ -108,7 +110,7 @@ Tensors one_size(int step) {
   return {batch.input, batch.target};
 }
 
-/// zero_grad, forward, backward, update, and what `behind` does.
+/// zero_grad, forward, backward, update, and then `behind`.
 template <class Optimizer>
 std::shared_ptr<Training> make_training(const std::function<std::shared_ptr<Optimizer>(const Tensors&)>& make,
                                         const std::function<std::function<void()>(Training&, Optimizer&)>& behind = {},
@@ -157,6 +159,10 @@ TEST_F(GraphedStepCuda, EveryOptimizer) {
   expect_same_training(plain<optim::AdamW>(optim::AdamWOptions{.lr = 1e-2}), one_size);
   expect_same_training(plain<optim::RMSprop>(optim::RMSpropOptions{.lr = 1e-2}), one_size);
   expect_same_training(plain<optim::Lion>(optim::LionOptions{.lr = 1e-3}), one_size);
+  expect_same_training(plain<optim::Adagrad>(optim::AdagradOptions{.lr = 1e-2}), one_size);
+  expect_same_training(plain<optim::Adamax>(optim::AdamaxOptions{.lr = 1e-2}), one_size);
+  expect_same_training(plain<optim::NAdam>(optim::NAdamOptions{.lr = 1e-2}), one_size);
+  expect_same_training(plain<optim::RAdam>(optim::RAdamOptions{.lr = 1e-2}), one_size);
 }
 
 TEST_F(GraphedStepCuda, AdamWithClippingAScheduleAndAnAverage) {
@@ -187,7 +193,7 @@ TEST_F(GraphedStepCuda, AdamWithClippingAScheduleAndAnAverage) {
 }
 
 // Two optimisers of one scaled loss in float16, one of them clipped. The first scales overflow, so that updates are
-// left out in replays too, and the scale grows in others.
+// skipped in replays too, and the scale grows in others.
 TEST_F(GraphedStepCuda, AGradScalerWithClippingAndSeveralOptimizers) {
   double least = 0.0;
   std::int64_t updates = 0;
@@ -331,7 +337,7 @@ TEST_F(GraphedStepCuda, GradientsAddUpOverCalls) {
   }
 }
 
-// What happens between replays: plain steps, a rate that is set, state that is loaded, parameters that move.
+// Events between replays: plain steps, a rate that is set, state that is loaded, parameters that move.
 TEST_F(GraphedStepCuda, GoesOnAfterWhatAProgramDoesBetweenSteps) {
   Tensors results[2];
   for (const bool graphed : {false, true}) {

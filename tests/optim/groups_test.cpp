@@ -92,6 +92,23 @@ TEST(Groups, HaveTheOptimisersOptionsOrTheirOwn) {
   EXPECT_FALSE(c.grad().defined());
 }
 
+TEST(Groups, AreListedAsHandles) {
+  const Tensor a = Tensor::ones({2}, {.requires_grad = true}), b = Tensor::ones({3}, {.requires_grad = true});
+  SGD sgd({{.params = {a}}, {.params = {b}, .options = SGDOptions{.lr = 0.5}}}, {.lr = 0.25});
+  for (auto group : sgd.param_groups()) group.set_lr(group.lr() * 2);
+  EXPECT_EQ(sgd.lr(0), 0.5);
+  EXPECT_EQ(sgd.lr(1), 1.0);
+  auto groups = sgd.param_groups();
+  ASSERT_EQ(groups.size(), 2U);
+  ASSERT_EQ(groups[1].params().size(), 1U);
+  EXPECT_EQ(groups[1].params()[0].impl(), b.impl());
+  groups[1].set_frozen(true);
+  EXPECT_TRUE(sgd.frozen(1));
+  EXPECT_TRUE(groups[1].frozen());
+  EXPECT_FALSE(groups[0].frozen());
+  EXPECT_ERROR(groups[0].set_lr(-1.0), "SGD");
+}
+
 TEST(Groups, AreAddedLater) {
   const Tensor a = leaf(1), b = leaf(1), c = leaf(1);
   SGD sgd({a}, {.lr = 0.5});
@@ -124,7 +141,7 @@ TEST(Groups, StatesResumeExactly) {
   const NamedTensors state = moved.state_dict();
   ASSERT_EQ(state[0].first, "group.0.lr");
   ASSERT_EQ(state[1].first, "group.1.lr");
-  EXPECT_EQ(state.back().first, "1.max_exp_avg_sq");
+  EXPECT_EQ(state[state.size() - 2].first, "1.max_exp_avg_sq");
   other.step();
   other.set_lr(1.0);
   other.load_state_dict(state);
@@ -136,12 +153,46 @@ TEST(Groups, StatesResumeExactly) {
   EXPECT_EQ(b.to_vector<float>(), d.to_vector<float>());
 
   Adam single({leaf(1), leaf(2)});
-  EXPECT_ERROR(other.load_state_dict(single.state_dict()), "the state must hold 'group.0.lr'");
-  EXPECT_ERROR(single.load_state_dict(state), "load_state_dict (Adam): the state must hold 'lr'");
+  const auto without_params = [](NamedTensors all) {
+    std::erase_if(all, [](const auto& entry) { return entry.first == "params"; });
+    return all;
+  };
+  EXPECT_ERROR(other.load_state_dict(without_params(single.state_dict())), "the state must hold 'group.0.lr'");
+  EXPECT_ERROR(single.load_state_dict(without_params(state)), "load_state_dict (Adam): the state must hold 'lr'");
+  EXPECT_ERROR(single.load_state_dict(state), "load_state_dict (Adam): the state must be of as many parameters",
+               "got [1, 1] where the groups have [2]");
   NamedTensors bad = state;
   bad[1].second = Tensor::full({}, -2.0, {.dtype = kFloat64});
   EXPECT_ERROR(other.load_state_dict(bad), "Adam: lr must be finite and not negative; got -2");
   EXPECT_EQ(other.lr(1), 0.125);
+}
+
+TEST(Groups, AStateOfOtherParametersIsAnErrorUnlessItIsTold) {
+  const Tensor a = leaf(1), b = leaf(2), c = leaf(1), d = leaf(2);
+  SGD one({a}, {.lr = 0.25, .momentum = 0.5}), two({c, d}, {.lr = 0.5, .momentum = 0.5});
+  one.step();
+  two.step();
+  const double before = first(two.state_dict()[4].second);
+  EXPECT_ERROR(two.load_state_dict(one.state_dict()), "load_state_dict (SGD): the state must be of as many parameters",
+               "got [1] where the groups have [2]", ".strict = false");
+  EXPECT_ERROR(one.load_state_dict(two.state_dict()), "got [2] where the groups have [1]");
+  EXPECT_EQ(two.lr(), 0.5);
+  EXPECT_EQ(first(two.state_dict()[4].second), before);
+  two.load_state_dict(one.state_dict(), {.strict = false});
+  EXPECT_EQ(two.lr(), 0.25);
+  EXPECT_EQ(two.state_dict().size(), 4U);  // lr, parameter 0, and how many there are
+  one.load_state_dict(two.state_dict(), {.strict = false});
+  EXPECT_EQ(one.state_dict().size(), 4U);
+
+  SGD groups({{.params = {leaf(1)}}, {.params = {leaf(2)}, .options = SGDOptions{.lr = 2.0}}}, {.lr = 1.0});
+  groups.load_state_dict(one.state_dict(), {.strict = false});
+  EXPECT_EQ(groups.lr(0), 1.0);
+  EXPECT_EQ(groups.lr(1), 2.0);
+  NamedTensors silent = one.state_dict();
+  silent.pop_back();  // as a program may make one itself
+  two.load_state_dict(silent);
+  silent.emplace_back("params", Tensor::scalar(1.0));
+  EXPECT_ERROR(two.load_state_dict(silent), "'params' must be int64; got float32");
 }
 
 TEST(Groups, BadCallsAreErrors) {

@@ -1,10 +1,14 @@
-// Random calls of the optimisers: no crash, and every error names what was called.
+// Random calls of the optimisers: no crash, and every error names the function called.
 
+#include <adjoint/optim/adagrad.h>
 #include <adjoint/optim/adam.h>
+#include <adjoint/optim/adam_variants.h>
 #include <adjoint/optim/clip.h>
 #include <adjoint/optim/ema.h>
 #include <adjoint/optim/grad_scaler.h>
+#include <adjoint/optim/lbfgs.h>
 #include <adjoint/optim/lion.h>
+#include <adjoint/optim/muon.h>
 #include <adjoint/optim/plateau.h>
 #include <adjoint/optim/rmsprop.h>
 #include <adjoint/optim/schedule.h>
@@ -54,6 +58,18 @@ TEST(InvalidCalls, OfOptimisers) {
       {"RMSprop",
        [](A a) { optim::RMSprop(a.tensors(), {.lr = a.scalar(), .alpha = a.scalar(), .momentum = a.scalar()}); }},
       {"Lion", [&](A a) { optim::Lion(a.tensors(), {.lr = a.scalar(), .betas = betas(a)}); }},
+      {"Adagrad",
+       [](A a) { optim::Adagrad(a.tensors(), {.lr = a.scalar(), .lr_decay = a.scalar(), .eps = a.scalar()}); }},
+      {"Adamax", [&](A a) { optim::Adamax(a.tensors(), {.lr = a.scalar(), .betas = betas(a), .eps = a.scalar()}); }},
+      {"NAdam",
+       [&](A a) { optim::NAdam(a.tensors(), {.lr = a.scalar(), .betas = betas(a), .momentum_decay = a.scalar()}); }},
+      {"RAdam", [&](A a) { optim::RAdam(a.tensors(), {.lr = a.scalar(), .betas = betas(a), .eps = a.scalar()}); }},
+      {"Muon",
+       [](A a) { optim::Muon(a.tensors(), {.lr = a.scalar(), .momentum = a.scalar(), .ns_steps = a.integer()}); }},
+      {"LBFGS",
+       [](A a) {
+         optim::LBFGS(a.tensors(), {.lr = a.scalar(), .max_iter = a.integer(), .history_size = a.integer()});
+       }},
       {"SGD", [&](A a) { sgd.set_lr(a.scalar(), static_cast<std::size_t>(a.integer())); }},
       {"EMA", [](A a) { optim::EMA(a.tensors(), {.decay = a.scalar()}); }},
       {"GradScaler",

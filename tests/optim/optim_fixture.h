@@ -1,7 +1,9 @@
-// What tests of optim read of tests/fixtures/optim.json.
+// Readers of tests/fixtures/optim.json for the tests of optim.
 #pragma once
 
+#include <adjoint/optim/adagrad.h>
 #include <adjoint/optim/adam.h>
+#include <adjoint/optim/adam_variants.h>
 #include <adjoint/optim/lion.h>
 #include <adjoint/optim/rmsprop.h>
 #include <adjoint/optim/sgd.h>
@@ -42,6 +44,13 @@ Options options_of(const Json& given) {
   if constexpr (requires { o.nesterov; }) take("nesterov", o.nesterov);
   if constexpr (requires { o.alpha; }) take("alpha", o.alpha);
   if constexpr (requires { o.centered; }) take("centered", o.centered);
+  if constexpr (requires { o.momentum_decay; }) take("momentum_decay", o.momentum_decay);
+  if constexpr (requires { o.lr_decay; }) take("lr_decay", o.lr_decay);
+  if constexpr (requires { o.initial_accumulator_value; }) {
+    take("initial_accumulator_value", o.initial_accumulator_value);
+  }
+  if constexpr (requires { o.ns_steps; }) take("ns_steps", o.ns_steps);
+  if constexpr (requires { o.ns_coefficients; }) take("ns_coefficients", o.ns_coefficients);
   return o;
 }
 
@@ -52,11 +61,12 @@ std::unique_ptr<Optimizer> make(const std::vector<Tensor>& parameters, const Jso
 
 inline std::unique_ptr<Optimizer> make_optimizer(const Json& c, const std::vector<Tensor>& parameters) {
   using Make = std::unique_ptr<Optimizer> (*)(const std::vector<Tensor>&, const Json&);
-  static const std::map<std::string, Make> makers{{"sgd", make<SGD, SGDOptions>},
-                                                  {"adam", make<Adam, AdamOptions>},
-                                                  {"adamw", make<AdamW, AdamWOptions>},
-                                                  {"rmsprop", make<RMSprop, RMSpropOptions>},
-                                                  {"lion", make<Lion, LionOptions>}};
+  static const std::map<std::string, Make> makers{
+      {"sgd", make<SGD, SGDOptions>},          {"adam", make<Adam, AdamOptions>},
+      {"adamw", make<AdamW, AdamWOptions>},    {"rmsprop", make<RMSprop, RMSpropOptions>},
+      {"lion", make<Lion, LionOptions>},       {"adagrad", make<Adagrad, AdagradOptions>},
+      {"adamax", make<Adamax, AdamaxOptions>}, {"nadam", make<NAdam, NAdamOptions>},
+      {"radam", make<RAdam, RAdamOptions>}};
   return makers.at(c["kind"])(parameters, c["options"]);
 }
 
@@ -64,6 +74,11 @@ inline Tensor start(DType dtype) {
   const auto values = fixture()["start"].get<std::vector<double>>();
   return Tensor::from_vector(values, {static_cast<std::int64_t>(values.size())},
                              {.dtype = dtype, .requires_grad = true});
+}
+
+// Of the fixture's parameter, in float64.
+inline SGD optimizer_of(double lr, double momentum = 0.0) {
+  return SGD({start(kFloat64)}, {.lr = lr, .momentum = momentum});
 }
 
 // The fixture's gradient at step t.

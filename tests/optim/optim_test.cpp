@@ -17,7 +17,7 @@ namespace adjoint::optim {
 namespace {
 
 void expect_trajectories(DType dtype, double tolerance) {
-  ASSERT_EQ(fixture()["optimisers"].size(), 18U);
+  ASSERT_EQ(fixture()["optimisers"].size(), 26U);
   for (const Json& c : fixture()["optimisers"]) {
     Tensor p = start(dtype);
     const auto optimizer = make_optimizer(c, {p});
@@ -77,7 +77,7 @@ TEST(Optimizer, ParametersWithoutGradientsAreLeftAlone) {
   EXPECT_EQ(p.to_vector<double>(), fixture()["start"].get<std::vector<double>>());
   EXPECT_NE(q.to_vector<double>(), fixture()["start"].get<std::vector<double>>());
   const NamedTensors state = adam.state_dict();
-  ASSERT_EQ(state.size(), 4U);  // lr, and the second parameter's
+  ASSERT_EQ(state.size(), 5U);  // lr, the second parameter's, and how many there are
   EXPECT_EQ(state[1].first, "1.step");
 }
 
@@ -181,6 +181,14 @@ TEST(Optimizer, BadParametersAndOptionsAreErrors) {
   EXPECT_ERROR(RMSprop({p}, {.momentum = -3.0}), "RMSprop: momentum must not be negative; got -3");
   EXPECT_ERROR(Lion({p}, {.betas = {1.0, 0.5}}), "Lion: betas must be in [0, 1); got 1, 0.5");
   EXPECT_ERROR(Lion({p}, {.weight_decay = -0.1}), "Lion: weight_decay must not be negative; got -0.1");
+  EXPECT_ERROR(Adagrad({p}, {.lr_decay = -1.0}), "Adagrad: lr_decay must not be negative; got -1");
+  EXPECT_ERROR(Adagrad({p}, {.weight_decay = -2.0}), "Adagrad: weight_decay must not be negative; got -2");
+  EXPECT_ERROR(Adagrad({p}, {.initial_accumulator_value = -3.0}), "initial_accumulator_value", "got -3");
+  EXPECT_ERROR(Adagrad({p}, {.eps = -4.0}), "Adagrad: eps must not be negative; got -4");
+  EXPECT_ERROR(Adamax({p}, {.betas = {0.9, 1.0}}), "Adamax: betas must be in [0, 1); got 0.9, 1");
+  EXPECT_ERROR(NAdam({p}, {.momentum_decay = -1.0}), "NAdam: momentum_decay must not be negative; got -1");
+  EXPECT_ERROR(NAdam({p}, {.eps = -1.0}), "NAdam: eps must not be negative");
+  EXPECT_ERROR(RAdam({p}, {.weight_decay = -1.0}), "RAdam: weight_decay must not be negative");
   EXPECT_ERROR(SGD({p}, {.nesterov = true}), "SGD: nesterov needs a momentum above 0 and no dampening; got momentum 0");
   EXPECT_ERROR(SGD({p}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), "dampening 0.1");
 }

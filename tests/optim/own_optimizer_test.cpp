@@ -103,7 +103,7 @@ TEST(OwnOptimizer, SavesItsState) {
   OwnMomentum a(own, 0.125), b(again, 0.5);
   backward(own);
   a.step();
-  EXPECT_EQ(a.state_dict().size(), 5U);  // lr, and step and buffer of two parameters
+  EXPECT_EQ(a.state_dict().size(), 6U);  // lr, step and buffer of two parameters, and how many there are
   b.load_state_dict(a.state_dict());
   EXPECT_EQ(b.lr(), 0.125);
   testing::expect_same_bits("buffer", b.state_dict()[2].second, a.state_dict()[2].second);

@@ -56,8 +56,6 @@ const std::map<std::string, std::vector<Curve>>& curves() {
   return all;
 }
 
-SGD optimizer_of(double lr, double momentum = 0.0) { return SGD({start(kFloat64)}, {.lr = lr, .momentum = momentum}); }
-
 TEST(Schedule, TakesItsFirstOptionsWithoutTheirNames) {
   const auto expect = [](const auto& make, const Curve& named) {
     SGD sgd = optimizer_of(0.4), other = optimizer_of(0.4);
@@ -145,6 +143,44 @@ TEST(Schedule, OneCyclesRatesAndMomentaArePyTorchs) {
   }
 }
 
+TEST(Schedule, WarmUpBeginsAnywhereFromNothingToTheWhole) {
+  for (const double start : {0.0, 1.0}) {
+    SGD sgd = optimizer_of(0.5);
+    const Schedule schedule(sgd, {StepLROptions{.step_size = 9, .warmup = {.steps = 2, .start_factor = start}}});
+    EXPECT_EQ(schedule.preview(3), (std::vector<double>{0.5 * start, 0.25 + 0.25 * start, 0.5}));
+  }
+}
+
+// Of several curves that cycle a momentum the last one's counts, as that of several steps does.
+TEST(Schedule, ChainsAndSequencesCycleMomenta) {
+  const OneCycleLROptions one{.max_lr = 0.5, .total_steps = 9, .base_momentum = 0.75, .max_momentum = 0.875};
+  const OneCycleLROptions other{.max_lr = 0.5, .total_steps = 9, .base_momentum = 0.25, .max_momentum = 0.5};
+  const ExponentialLROptions none{.gamma = 0.9};
+  const auto momenta = [](const Curve& curve) {
+    SGD sgd = optimizer_of(0.4, 0.9);
+    Schedule schedule(sgd, {curve});
+    std::vector<double> all;
+    for (int t = 0; t < 9; ++t, schedule.step()) all.push_back(sgd.options().momentum);
+    return all;
+  };
+  const std::vector<double> of_one = momenta(one), of_other = momenta(other);
+  EXPECT_EQ(of_one.front(), 0.875);
+  EXPECT_EQ(of_other.front(), 0.5);
+  EXPECT_EQ(momenta(ChainedSchedulerOptions{{one}}), of_one);
+  EXPECT_EQ(momenta(ChainedSchedulerOptions{{none, one, none}}), of_one);
+  EXPECT_EQ(momenta(ChainedSchedulerOptions{{one, other}}), of_other);
+  EXPECT_EQ(momenta(ChainedSchedulerOptions{{other, none, one}}), of_one);
+  EXPECT_EQ(momenta(ChainedSchedulerOptions{{none, none}}), std::vector<double>(9, 0.9)) << "left as it is";
+  // A sequence's curve counts from its own beginning; if it has no momentum, the last one stays.
+  std::vector<double> expected(of_one.begin(), of_one.begin() + 3);
+  expected.insert(expected.end(), 2, expected.back());
+  expected.insert(expected.end(), of_other.begin(), of_other.begin() + 4);
+  EXPECT_EQ(momenta(SequentialLROptions{{one, none, other}, {3, 5}}), expected);
+  EXPECT_EQ(momenta(ChainedSchedulerOptions{{SequentialLROptions{{one, none, other}, {3, 5}}, none}}), expected);
+  SGD still = optimizer_of(0.4);
+  EXPECT_ERROR(Schedule(still, {ChainedSchedulerOptions{{none, one}}}), "must keep a momentum or betas", "group 0");
+}
+
 TEST(Schedule, OneCycleOfAllStepsUpwards) {
   SGD sgd = optimizer_of(0.4);
   OneCycleLR schedule(sgd, {.max_lr = 0.5, .total_steps = 4, .pct_start = 1.0, .cycle_momentum = false});
@@ -162,6 +198,15 @@ TEST(Schedule, AMomentumThatIsNotKeptCannotBeCycled) {
   EXPECT_EQ(sgd.lr(), 0.4);
   const OneCycleLR schedule(sgd, {.max_lr = 1.0, .total_steps = 5, .cycle_momentum = false});
   EXPECT_NEAR(sgd.lr(), 1.0 / 25, 1e-15);
+}
+
+TEST(Schedule, TellsTheRatesOfAllGroups) {
+  SGD sgd({{.params = {start(kFloat64)}}, {.params = {start(kFloat64)}, .options = SGDOptions{.lr = 0.2}}},
+          {.lr = 0.4});
+  ExponentialLR schedule(sgd, 0.5);
+  EXPECT_EQ(schedule.get_last_lr(), (std::vector<double>{0.4, 0.2}));
+  schedule.step();
+  EXPECT_EQ(schedule.get_last_lr(), (std::vector<double>{0.2, 0.1}));
 }
 
 TEST(Schedule, EachGroupHasItsOwnBaseRate) {
@@ -272,7 +317,7 @@ TEST(Schedule, ARateThatIsNotFiniteChangesNothing) {
   SGD sgd = optimizer_of(1.0);
   StepLR schedule(sgd, {.step_size = 1, .gamma = 1e200});
   schedule.step();
-  EXPECT_ERROR(schedule.step(), "SGD: lr must be finite and not negative; got inf");
+  EXPECT_ERROR(schedule.step(), "StepLR: lr must be finite and not negative; got inf");
   EXPECT_ERROR(schedule.load_state_dict({{"last_epoch", Tensor::full({}, 2, {.dtype = kInt64})},
                                          {"base_lr", Tensor::full({}, 0.5, {.dtype = kFloat64})}}),
                "lr must be finite");
@@ -336,7 +381,8 @@ TEST(Schedule, BadOptionsAndStatesAreErrors) {
   one_cycle([](O& o) { o.max_momentum = 1; }, "OneCycleLR: max_momentum must be above 0 and below 1; got 1");
   EXPECT_ERROR(Schedule(sgd, {}), "Schedule: there must be one curve, or one for each of the 1 groups; got 0");
   EXPECT_ERROR(Schedule(sgd, {constant, constant}), "got 2");
-  EXPECT_ERROR(LambdaLR(sgd, {[](std::int64_t) { return -1.0; }}), "SGD: lr must be finite and not negative; got -0.4");
+  EXPECT_ERROR(LambdaLR(sgd, {[](std::int64_t) { return -1.0; }}),
+               "LambdaLR: lr must be finite and not negative; got -0.4");
 
   StepLR schedule(sgd, {.step_size = 2});
   EXPECT_ERROR(schedule.load_state_dict({}), "load_state_dict (StepLR): the state must hold last_epoch and base_lr");
@@ -345,101 +391,6 @@ TEST(Schedule, BadOptionsAndStatesAreErrors) {
   EXPECT_ERROR(schedule.preview(-1), "StepLR: preview's n must not be negative; got -1");
   EXPECT_ERROR(schedule.preview(2, 1), "StepLR: preview's group must be one of 1, counted from 0; got 1");
   EXPECT_EQ(sgd.lr(), 0.4);
-}
-
-ReduceLROnPlateauOptions plateau_of(const Json& o) {
-  ReduceLROnPlateauOptions options;
-  options.patience = o.value("patience", options.patience);
-  options.factor = o.value("factor", options.factor);
-  options.cooldown = o.value("cooldown", options.cooldown);
-  options.min_lr = o.value("min_lr", options.min_lr);
-  options.threshold = o.value("threshold", options.threshold);
-  options.eps = o.value("eps", options.eps);
-  if (o.contains("mode")) options.mode = PlateauMode::kMax;
-  if (o.contains("threshold_mode")) options.threshold_mode = ThresholdMode::kAbs;
-  return options;
-}
-
-TEST(ReduceLROnPlateau, RatesArePyTorchsAndResume) {
-  ASSERT_EQ(fixture()["plateau"].size(), 5U);
-  for (const Json& c : fixture()["plateau"]) {
-    for (const std::size_t stop : {0, 4, 9, 15}) {
-      const auto make = [] {
-        return SGD({{.params = {start(kFloat64)}}, {.params = {start(kFloat64)}, .options = SGDOptions{.lr = 0.2}}},
-                   {.lr = 0.4});
-      };
-      SGD sgd = make(), other = make();
-      auto schedule = std::make_unique<ReduceLROnPlateau>(sgd, plateau_of(c["options"]));
-      SGD* trained = &sgd;
-      for (std::size_t t = 0; t < c["rates"].size(); ++t) {
-        if (t == stop) {  // the rest is another run's
-          auto resumed = std::make_unique<ReduceLROnPlateau>(other, plateau_of(c["options"]));
-          resumed->load_state_dict(schedule->state_dict());
-          other.load_state_dict(sgd.state_dict());
-          schedule = std::move(resumed);
-          trained = &other;
-        }
-        const Json& metric = fixture()["metrics"][t];
-        schedule->step(metric.is_null() ? std::nan("") : metric.get<double>());
-        EXPECT_EQ(schedule->last_epoch(), static_cast<std::int64_t>(t + 1));
-        for (std::size_t g = 0; g < 2; ++g) {
-          EXPECT_NEAR(trained->lr(g), c["rates"][t][g].get<double>(), 1e-16) << c["options"] << " step " << t;
-        }
-      }
-    }
-  }
-}
-
-TEST(ReduceLROnPlateau, IsWarmedUp) {
-  const ReduceLROnPlateauOptions options{.factor = 0.5, .patience = 0, .warmup = {.steps = 4, .start_factor = 0.5}};
-  SGD sgd = optimizer_of(0.5), other = optimizer_of(3.0);
-  ReduceLROnPlateau schedule(sgd, options), resumed(other, options);
-  std::vector<double> rates{sgd.lr()};
-  for (int t = 0; t < 6; ++t) {
-    if (t == 2) {
-      resumed.load_state_dict(schedule.state_dict());
-      other.load_state_dict(sgd.state_dict());
-    }
-    ReduceLROnPlateau& going_on = t < 2 ? schedule : resumed;
-    going_on.step(1.0 + t);  // the fifth is the best so far, the sixth is worse
-    rates.push_back(t < 2 ? sgd.lr() : other.lr());
-  }
-  EXPECT_EQ(rates, (std::vector<double>{0.25, 0.3125, 0.375, 0.4375, 0.5, 0.5, 0.25}));
-}
-
-TEST(ReduceLROnPlateau, BadOptionsAndStatesAreErrors) {
-  SGD sgd = optimizer_of(0.4);
-  using O = ReduceLROnPlateauOptions;
-  const auto error = [&](const O& options, const char* message) {
-    EXPECT_ERROR(ReduceLROnPlateau(sgd, options), "ReduceLROnPlateau: ", message);
-  };
-  error({.factor = 1.0}, "factor must be in [0, 1); got 1");
-  error({.patience = -1}, "patience must not be negative; got -1");
-  error({.cooldown = -2}, "cooldown must not be negative; got -2");
-  error({.threshold = -0.5}, "threshold must be finite and not negative; got -0.5");
-  error({.min_lr = -0.25}, "min_lr must be finite and not negative; got -0.25");
-  error({.warmup = {.steps = -3}}, "warmup.steps must not be negative; got -3");
-  error({.eps = std::nan("")}, "eps must be finite and not negative; got nan");
-  error({.mode = static_cast<PlateauMode>(2)}, "a value of PlateauMode must be");
-  error({.threshold_mode = static_cast<ThresholdMode>(2)}, "a value of ThresholdMode must be");
-
-  ReduceLROnPlateau schedule(sgd);
-  const NamedTensors good = schedule.state_dict();
-  const auto with = [&](std::size_t i, const Tensor& tensor) {
-    NamedTensors state = good;
-    state[i].second = tensor;
-    return state;
-  };
-  const char* const load = "load_state_dict (ReduceLROnPlateau): ";
-  EXPECT_ERROR(schedule.load_state_dict({}), load, "the state must hold 5 names; got 0");
-  EXPECT_ERROR(schedule.load_state_dict({good[0], good[1], good[2], good[2], good[4]}), load,
-               "float64 as 'best'; got no such name");
-  EXPECT_ERROR(schedule.load_state_dict(with(1, Tensor::scalar(1))), "int64 as 'num_bad_epochs'; got float32()");
-  EXPECT_ERROR(schedule.load_state_dict(with(3, Tensor{})), "'best'; got Tensor{}");
-  EXPECT_ERROR(schedule.load_state_dict(with(4, Tensor::zeros({2}, {.dtype = kFloat64}))),
-               "must hold 1 float64 as 'base_lr'; got float64(2,)");
-  EXPECT_ERROR(schedule.load_state_dict(with(2, Tensor::scalar(-1, {.dtype = kInt64}))), load,
-               "'cooldown_counter' must not be negative; got -1");
 }
 
 }  // namespace

@@ -21,7 +21,9 @@ Tensor orphan() {
 }
 
 std::vector<Tensor> every_kind() {
-  std::vector<Tensor> tensors{Tensor{}, Tensor::scalar(3), orphan(), Tensor::ones({2, 3}).requires_grad_()};
+  std::vector<Tensor> tensors{Tensor{}, Tensor{},
+                              Tensor{}, Tensor::scalar(3.0),
+                              orphan(), Tensor::ones({2, 3}).requires_grad_()};
   for (const Shape& shape :
        {Shape{3}, Shape{2, 3}, Shape{2, 3, 4}, Shape{1, 4, 6, 6}, Shape{4, 2, 3, 3}, Shape{4, 4, 3, 3}, Shape{1, 4, 9},
         Shape{4, 4, 3}, Shape{4}, Shape{0, 3}, Shape{2, 3, 0}, Shape{1, 1, 2, 1, 1, 1, 1, 1}}) {
@@ -33,8 +35,8 @@ std::vector<Tensor> every_kind() {
   }
   tensors.push_back(Tensor::zeros({0, std::int64_t{1} << 61, 8}));
   tensors.push_back(Tensor::zeros({std::int64_t{1} << 62, 0, 4, 4}));
-  tensors.push_back(Tensor::arange(0, 6).reshape({3, 2}).transpose(0, 1));
-  tensors.push_back(Tensor::arange(0, 3).expand({2, 3}));
+  tensors.push_back(Tensor::arange(0.0, 6).reshape({3, 2}).transpose(0, 1));
+  tensors.push_back(Tensor::arange(0.0, 3).expand({2, 3}));
   tensors.push_back(Tensor::full({2, 3}, std::nan("")));
   return tensors;
 }

@@ -61,10 +61,10 @@ std::map<std::string, std::vector<OperatorExample>> read_examples() {
 
 const std::vector<OperatorFamily>& operator_families() {
   static const std::vector<OperatorFamily> all = {
-      classification_operators(), elementwise_operators(), fold_operators(), gan_operators(),    grid_operators(),
-      image_operators(),          index_operators(),       join_operators(), loss_operators(),   matmul_operators(),
-      norm_operators(),           pad_operators(),         pool_operators(), reduce_operators(), resample_operators(),
-      signal_operators(),         view_operators()};
+      classification_operators(), elementwise_operators(), distance_operators(), fold_operators(), gan_operators(),
+      grid_operators(),           image_operators(),       index_operators(),    join_operators(), loss_operators(),
+      matmul_operators(),         norm_operators(),        pad_operators(),      pool_operators(), reduce_operators(),
+      resample_operators(),       scan_operators(),        signal_operators(),   sort_operators(), view_operators()};
   return all;
 }
 

@@ -23,9 +23,9 @@ struct OperatorCase {
   std::string name;
   /// The results of one call, on inputs of the fixture's shapes.
   std::function<std::vector<Tensor>(const std::vector<Tensor>& in)> call;
-  /// Dtypes that inputs may have where the fixture has float64; its int64 and bool inputs stay what they are.
+  /// Dtypes that inputs may have where the fixture has float64; its int64 and bool inputs keep their dtypes.
   Takes takes = Takes::kFloating;
-  /// Whether results that are floating point have gradients, to the second order.
+  /// Whether floating-point results have gradients, to the second order.
   bool differentiable = true;
   /// By which float64 results may differ from PyTorch's, relative to 1 + |value|; other dtypes have their own.
   double tolerance = 1e-12;
@@ -33,7 +33,7 @@ struct OperatorCase {
   double roundings = 4;
 };
 
-/// What a function must refuse, with the parts of its message.
+/// A call that a function must refuse, with the parts of its message.
 struct BadCall {
   std::string name;  // the function's, or the operator's that says it
   std::function<void()> call;
@@ -54,6 +54,7 @@ struct OperatorFamily {
 
 /// A family a file of operators/.
 OperatorFamily classification_operators();
+OperatorFamily distance_operators();
 OperatorFamily fold_operators();
 OperatorFamily gan_operators();
 OperatorFamily grid_operators();
@@ -68,7 +69,9 @@ OperatorFamily join_operators();
 OperatorFamily pool_operators();
 OperatorFamily reduce_operators();
 OperatorFamily resample_operators();
+OperatorFamily scan_operators();
 OperatorFamily signal_operators();
+OperatorFamily sort_operators();
 OperatorFamily view_operators();
 
 const std::vector<OperatorFamily>& operator_families();

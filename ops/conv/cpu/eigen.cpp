@@ -21,7 +21,7 @@
 namespace adjoint::cpu {
 namespace {
 
-// T may be const. Element (row, column) stands at data[row * inner + column * outer].
+// T may be const. Element (row, column) is data[row * inner + column * outer].
 template <class T>
 using Piece = Eigen::Map<
     std::conditional_t<std::is_const_v<T>, const Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic>,
@@ -33,14 +33,14 @@ Piece<T> piece(T* data, std::int64_t rows, std::int64_t columns, std::int64_t in
   return {data, rows, columns, {outer, inner}};
 }
 
-struct Range {
+struct PositionRange {
   std::int64_t begin, end;
   std::int64_t size() const { return std::max<std::int64_t>(end - begin, 0); }
 };
 
 // The feature positions of an axis whose tap k lies inside the image: 0 <= o * stride - padding + k * dilation <
 // extent.
-Range positions(const ConvGeometry& g, std::size_t axis, std::int64_t k) {
+PositionRange positions(const ConvGeometry& g, std::size_t axis, std::int64_t k) {
   const std::int64_t stride = g.stride[axis], at = k * g.dilation[axis] - g.padding[axis];  // of position 0
   const std::int64_t last = g.image[axis] - 1 - at;
   return {at >= 0 ? 0 : (-at + stride - 1) / stride, last < 0 ? 0 : std::min(last / stride + 1, g.feature[axis])};
@@ -51,7 +51,7 @@ template <class Image, class Feature, class Multiply>
 void visit_rows(const ConvGeometry& g, std::int64_t sample, std::int64_t group, std::int64_t tap, Image* image,
                 Feature* feature, Multiply&& multiply) {
   const std::int64_t tap_y = tap / g.kernel[1], tap_x = tap % g.kernel[1];
-  const Range rows = positions(g, 0, tap_y), columns = positions(g, 1, tap_x);
+  const PositionRange rows = positions(g, 0, tap_y), columns = positions(g, 1, tap_x);
   if (columns.size() == 0) return;
   const std::int64_t image_group = g.image_channels_per_group(), feature_group = g.feature_channels_per_group();
   image += (sample * g.image_channels + group * image_group) * g.image_plane();

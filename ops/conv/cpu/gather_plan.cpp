@@ -24,7 +24,7 @@ struct AxisSteps {
   std::int64_t in, in_extent, out;
 };
 
-// The positions q that read inside the input through `place`, cut to the plan's: [first, second).
+// The positions q that read inside the input through `place`, clamped to the plan's: [first, second).
 std::pair<std::int64_t, std::int64_t> reach(const AxisPlan& plan, std::int64_t place, const AxisSteps& steps) {
   const std::int64_t first = -floor_div(place, steps.in);
   const std::int64_t last = floor_div(steps.in_extent - 1 - place, steps.in) + 1;
@@ -32,7 +32,7 @@ std::pair<std::int64_t, std::int64_t> reach(const AxisPlan& plan, std::int64_t p
   return {std::clamp(first, plan.begin, end), std::clamp(last, plan.begin, end)};
 }
 
-// Leaves out the taps that [begin, end) never reaches inside the input.
+// Removes the taps that [begin, end) never reaches inside the input.
 AxisPlan restricted(const AxisPlan& whole, std::int64_t begin, std::int64_t end, const AxisSteps& steps) {
   AxisPlan part{begin, end - begin, {}, {}};
   for (const AxisSlot& slot : whole.slots) part.slots.push_back({slot.place, {}});
@@ -45,7 +45,7 @@ AxisPlan restricted(const AxisPlan& whole, std::int64_t begin, std::int64_t end,
   return part;
 }
 
-// Cuts positions apart where the set of taps that reach inside the input changes.
+// Splits positions where the set of taps that reach inside the input changes.
 std::vector<AxisPlan> cut_by_taps(const AxisPlan& whole, const AxisSteps& steps) {
   std::vector<std::int64_t> cuts = {whole.begin, whole.begin + whole.extent};
   for (const std::int64_t place : whole.places) {
@@ -68,7 +68,7 @@ std::vector<AxisPlan> conv_axis(const ConvGeometry& g, std::size_t axis) {
   return {plan};
 }
 
-// One plan a phase that has positions.
+// One plan per phase that has positions.
 std::vector<AxisPlan> conv_transpose_axis(const ConvGeometry& g, std::size_t axis) {
   const std::int64_t stride = g.stride[axis], padding = g.padding[axis], extent = g.image[axis];
   std::vector<AxisPlan> plans;
@@ -85,7 +85,7 @@ std::vector<AxisPlan> conv_transpose_axis(const ConvGeometry& g, std::size_t axi
   return plans;
 }
 
-// All plans of an axis as one with a slot each, where they read the same inputs and few positions are computed in vain.
+// Merges all plans of an axis into one with a slot each, if they read the same inputs and few positions are wasted.
 void share_inputs(std::vector<AxisPlan>& plans, std::int64_t rows, std::int64_t block) {
   AxisPlan shared = plans.front();
   std::int64_t end = 0, positions = 0;
@@ -98,10 +98,10 @@ void share_inputs(std::vector<AxisPlan>& plans, std::int64_t rows, std::int64_t 
     shared.slots.push_back(plan.slots.front());
   }
   shared.extent = end - shared.begin;
-  // Neighbouring slots are neighbouring outputs: gather_tile stores them as one.
+  // Neighbouring slots are neighbouring outputs: gather_tile stores them together.
   std::sort(shared.slots.begin(), shared.slots.end(), [](const auto& a, const auto& b) { return a.place < b.place; });
   const std::int64_t computed = shared.extent * static_cast<std::int64_t>(plans.size());
-  // Narrow products gain from every row that shares a gathered tile; wide ones have enough of their own.
+  // Narrow products gain from every row that shares a gathered tile; wide ones have enough rows.
   const bool worthwhile = rows < 4 * block ? computed <= 2 * positions : computed * 20 <= positions * 21;
   if (worthwhile) plans = {std::move(shared)};
 }
@@ -148,14 +148,14 @@ OwnedGatherPlan combine(const PlanShape& shape, const AxisPlan& h, const AxisPla
   return owned;
 }
 
-// Turns the plan into one by shifts where that saves work: the product is narrow, and a slab holds fewer elements than
-// its taps would gather.
+// Turns the plan into one by shifts if that saves work: the product is narrow, and a slab holds fewer elements than its
+// taps would gather.
 void use_shifts(OwnedGatherPlan& owned, std::int64_t panel) {
   constexpr std::int64_t kNarrow = 64, kMostInner = 2048, kMostResidues = 16, kEnough = 32;
   constexpr std::int64_t kSlabElements = std::int64_t{1} << 16, kSumElements = std::int64_t{1} << 15;
   const GatherPlan& plan = owned.plan;
   const Place step = plan.in_step;
-  if (plan.taps < 2 || plan.taps > kMostShiftTaps || plan.rows > kNarrow || plan.inner > kMostInner ||
+  if (plan.taps < 2 || plan.rows > kNarrow || plan.in_channels * std::min(plan.taps, kShiftTaps) > kMostInner ||
       step.h > kMostResidues || step.w > kMostResidues || step.h * step.w > kMostResidues || plan.positions == 0) {
     return;
   }
@@ -186,15 +186,15 @@ void use_shifts(OwnedGatherPlan& owned, std::int64_t panel) {
   const Place halo = shifts.shift_extent, grid = plan.grid_extent;
   if (halo.h > kSlabElements || halo.w > kSlabElements) return;
   const auto fits = [&](Place extent) {
-    const std::int64_t plane = (extent.h + halo.h) * (extent.w + halo.w);
-    return plane <= kSlabElements / (plan.in_channels * shifts.residues) && plane <= kSumElements / plan.rows;
+    const std::int64_t plane = (extent.h + halo.h) * (extent.w + halo.w), sums = grid.h == 1 ? extent.w : plane;
+    return plane <= kSlabElements / (plan.in_channels * shifts.residues) && sums <= kSumElements / plan.rows;
   };
   Place extent{1, grid.w};
   while (extent.w > panel && !fits(extent)) extent.w = ceil_div(extent.w, 2);
   const std::int64_t columns = ceil_div(grid.w, extent.w);
   const std::int64_t most_rows = std::max<std::int64_t>(1, plan.batch * plan.groups * columns * grid.h / kEnough);
   while (extent.h < std::min(grid.h, most_rows) && fits({extent.h + 1, extent.w})) ++extent.h;
-  // What a tile copies and computes in vain must not outweigh what it saves.
+  // A tile's wasted copies and computations must not outweigh its savings.
   const std::int64_t slab = used * (extent.h + halo.h) * (extent.w + halo.w), positions = extent.h * extent.w;
   const std::int64_t computed = ceil_div((extent.h - 1) * (extent.w + halo.w) + extent.w, panel) * panel;
   if (!fits(extent) || slab * 3 > 2 * plan.taps * positions || computed * 4 > positions * 5) return;

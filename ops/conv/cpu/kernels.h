@@ -1,5 +1,5 @@
-// What the convolution's inner kernels are told, and the table of them that each instruction set fills. The plans are
-// plain data: code for any x86-64 computes them, and the objects that are compiled for one instruction set only read
+// The arguments of the convolution's inner kernels, and the table of kernels that each instruction set fills. The plans
+// are plain data: code for any x86-64 computes them, and objects that are compiled for one instruction set only read
 // them. Internal to ops/conv/cpu.
 #pragma once
 
@@ -37,22 +37,22 @@ struct GatherPlan : ProductShape {
   const Place* slot_places;  // (slots)
 };
 
-/// A plan's taps as shifts of one slab, for narrow products, which gathering each tap's inputs would dominate: a tile's
-/// inputs are copied once, with zeros around the plane, split by residue modulo in_step, so that neighbouring grid
-/// positions are neighbours; a tap then reads a residue at a constant distance. Positions run on over the ends of the
-/// slab's rows.
+/// A plan's taps as shifts of one slab, for narrow products, in which gathering each tap's inputs would dominate. A
+/// tile's inputs are copied once, with zeros around the plane, split by residue modulo in_step, so that neighbouring
+/// grid positions are neighbours; a tap then reads a residue at a constant distance. Positions continue over the ends
+/// of the slab's rows.
 struct ShiftPlan {
   struct Tap {
     std::int64_t residue;  // h * in_step.w + w
     Place shift;           // from the slab's first row and column
   };
-  Place shift_begin, shift_extent;  // of all taps: smallest, and largest less smallest
+  Place shift_begin, shift_extent;  // of all taps: smallest, and largest minus smallest
   std::int64_t residues;            // in_step.h * in_step.w
   const Tap* taps;                  // (taps)
   const bool* residue_used;         // (residues)
 };
 
-/// One task's share of a plan's product where taps are shifts: a part of one sample's grid, all rows of the product.
+/// One task's share of a plan's product if taps are shifts: a part of one sample's grid, all rows of the product.
 struct ShiftTile {
   std::int64_t group, n;
   Place begin, extent;  // from grid_begin
@@ -71,16 +71,17 @@ struct ConvKernels {
   /// group's, or null; `in` and `out` are whole tensors; `scratch` holds kTileScratch elements, 64-byte aligned.
   void (*gather_tile)(const GatherPlan& plan, const ProductTile& tile, const T* in, const T* filter, const T* bias,
                       T* out, T* scratch);
-  /// As gather_tile, by shifts; the packed blocks are channel-major: (in_channels, taps, rows of the block). `scratch`
-  /// holds OwnedGatherPlan::scratch() elements.
+  /// Like gather_tile, by shifts; the packed blocks are channel-major: (in_channels, taps, rows of the block).
+  /// `scratch` holds OwnedGatherPlan::scratch() elements.
   void (*shift_tile)(const GatherPlan& plan, const ShiftPlan& shifts, const ShiftTile& tile, const T* in,
                      const T* filter, const T* bias, T* out, T* scratch);
   /// Adds each tap's sum to result (kernel.h, kernel.w). `scratch` holds the image rows that the tile reads.
   void (*tap_dots)(const DotTile& tile, const T* image, const T* feature, T* result, T* scratch);
 };
 
-/// Taps that a plan by shifts has at most, and elements past a slab's last position that whole panels touch.
-inline constexpr std::int64_t kMostShiftTaps = 512, kShiftPadding = 64;
+/// Taps whose products a plan by shifts adds up at a time, and elements past a slab's last position that whole panels
+/// touch.
+inline constexpr std::int64_t kShiftTaps = 512, kShiftPadding = 64;
 
 namespace baseline {
 extern const KernelTable<ConvKernels> conv_table;

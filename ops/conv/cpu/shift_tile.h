@@ -1,5 +1,5 @@
-// One tile of conv or conv_transpose where the product is narrow: one zero-padded copy of the tile's inputs serves
-// every tap, as a shift. For files that are compiled for one instruction set: see ops/matmul/cpu/micro_kernel.h.
+// One tile of conv or conv_transpose for a narrow product: one zero-padded copy of the tile's inputs serves every tap,
+// as a shift. For files that are compiled for one instruction set: see ops/matmul/cpu/micro_kernel.h.
 #pragma once
 
 #include <adjoint/ops/conv/cpu/gather_tile.h>
@@ -51,14 +51,23 @@ void fill_slab(const GatherPlan& plan, const ShiftPlan& shifts, const ShiftTile&
   }
 }
 
-// c (rows, vectors * lanes; rows `pitch` apart) = the sum over channels and taps of a[channel][offset of tap] * b.
+// A sum over some of a plan's taps.
+struct ShiftedTaps {
+  Index channels, channel_step;  // elements of a slab
+  Index first, count, all;
+  const Index* offsets;  // (count)
+};
+
+// c (rows, vectors * lanes; rows `pitch` apart) = the sum over channels and taps of a[channel][offset of tap] *
+// b[channel][tap], added to c after the first taps.
 template <class T, int vectors, int rows>
-void multiply_shifted(Index channels, Index channel_step, Index taps, const Index* offsets, const T* __restrict a,
-                      const T* __restrict b, T* __restrict c, Index pitch) {
+void multiply_shifted(const ShiftedTaps& taps, const T* __restrict a, const T* __restrict b, T* __restrict c,
+                      Index pitch) {
   Vector<T> sums[rows][vectors] = {};
-  for (Index channel = 0; channel < channels; ++channel) {
-    for (Index tap = 0; tap < taps; ++tap) {
-      const T* from = a + offsets[tap];
+  b += taps.first * rows;
+  for (Index channel = 0; channel < taps.channels; ++channel) {
+    for (Index tap = 0; tap < taps.count; ++tap) {
+      const T* from = a + taps.offsets[tap];
       Vector<T> left[vectors];
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) left[v] = load(from + v * kLanes<T>);
@@ -69,24 +78,25 @@ void multiply_shifted(Index channels, Index channel_step, Index taps, const Inde
       }
       b += rows;
     }
-    a += channel_step;
+    b += (taps.all - taps.count) * rows;
+    a += taps.channel_step;
   }
 #pragma GCC unroll 8
   for (int j = 0; j < rows; ++j) {
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) store(c + j * pitch + v * kLanes<T>, sums[j][v]);
+    for (int v = 0; v < vectors; ++v) {
+      T* const to = c + j * pitch + v * kLanes<T>;
+      store(to, taps.first > 0 ? load(to) + sums[j][v] : sums[j][v]);
+    }
   }
 }
 
 template <class T, int rows>
-void multiply_shifted_rows(int wanted, Index channels, Index channel_step, Index taps, const Index* offsets, const T* a,
-                           const T* b, T* c, Index pitch) {
+void multiply_shifted_rows(int wanted, const ShiftedTaps& taps, const T* a, const T* b, T* c, Index pitch) {
   if constexpr (rows > 1) {
-    if (wanted < rows) {
-      return multiply_shifted_rows<T, rows - 1>(wanted, channels, channel_step, taps, offsets, a, b, c, pitch);
-    }
+    if (wanted < rows) return multiply_shifted_rows<T, rows - 1>(wanted, taps, a, b, c, pitch);
   }
-  multiply_shifted<T, kPanelVectors, rows>(channels, channel_step, taps, offsets, a, b, c, pitch);
+  multiply_shifted<T, kPanelVectors, rows>(taps, a, b, c, pitch);
 }
 
 template <class T>
@@ -94,20 +104,23 @@ void shift_tile(const GatherPlan& plan, const ShiftPlan& shifts, const ShiftTile
                 const T* bias, T* out, T* scratch) {
   const Slab slab = slab_of(shifts, tile);
   fill_slab(plan, shifts, tile, slab, in, scratch);
-  Index offsets[kMostShiftTaps];
-  for (Index t = 0; t < plan.taps; ++t) {
-    const ShiftPlan::Tap& tap = shifts.taps[t];
-    offsets[t] = (tap.residue * slab.rows + tap.shift.h) * slab.pitch + tap.shift.w;
-  }
   const Index length = (tile.extent.h - 1) * slab.pitch + tile.extent.w;
   const Index panels = ceil_div(length, kPanel<T>), pitch = panels * kPanel<T>;
   T* sums = scratch + plan.in_channels * slab.channel + kShiftPadding;
-  for (Index panel = 0; panel < panels; ++panel) {
-    for (Index block = 0; block < plan.blocks; ++block) {
-      const Index row = block * plan.rows / plan.blocks, rows = (block + 1) * plan.rows / plan.blocks - row;
-      multiply_shifted_rows<T, kMaxBlock>(static_cast<int>(rows), plan.in_channels, slab.channel, plan.taps, offsets,
-                                          scratch + panel * kPanel<T>, filter + row * plan.inner,
-                                          sums + row * pitch + panel * kPanel<T>, pitch);
+  Index offsets[kShiftTaps];
+  for (Index first = 0; first < plan.taps; first += kShiftTaps) {
+    const Index count = minimum(kShiftTaps, plan.taps - first);
+    const ShiftedTaps taps{plan.in_channels, slab.channel, first, count, plan.taps, offsets};
+    for (Index t = 0; t < count; ++t) {
+      const ShiftPlan::Tap& tap = shifts.taps[first + t];
+      offsets[t] = (tap.residue * slab.rows + tap.shift.h) * slab.pitch + tap.shift.w;
+    }
+    for (Index panel = 0; panel < panels; ++panel) {
+      for (Index block = 0; block < plan.blocks; ++block) {
+        const Index row = block * plan.rows / plan.blocks, rows = (block + 1) * plan.rows / plan.blocks - row;
+        multiply_shifted_rows<T, kMaxBlock>(static_cast<int>(rows), taps, scratch + panel * kPanel<T>,
+                                            filter + row * plan.inner, sums + row * pitch + panel * kPanel<T>, pitch);
+      }
     }
   }
   for (Index h = 0; h < tile.extent.h; ++h) {

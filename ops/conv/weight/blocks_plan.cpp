@@ -12,7 +12,7 @@ namespace adjoint::cuda {
 namespace {
 
 constexpr std::int32_t kChunkChannels = 8 * kChunkBlocks;
-constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
+constexpr std::int64_t kMostBlockExtent = std::int64_t{1} << 28;
 
 ChannelBlocks copy_of(const ConvGeometry& g, std::int64_t channels, const Extent2& extents, const Extent2& stride) {
   const auto number = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
@@ -29,7 +29,7 @@ ChannelBlocks copy_of(const ConvGeometry& g, std::int64_t channels, const Extent
           .flat_w = flat_extent(g, false, 1)};
 }
 
-/// Taps in order of their planes and places, and the boxes that those share that are near each other.
+/// Orders taps by their planes and places, and groups neighbouring taps into shared boxes.
 void place_taps(const ConvGeometry& g, BlockedWeightPlan& p) {
   struct Place {
     std::int32_t block, at, tap;
@@ -64,7 +64,7 @@ void place_taps(const ConvGeometry& g, BlockedWeightPlan& p) {
   }
 }
 
-/// Cuts rows and columns into tiles; the operand that is padded less makes the rows, as long as stages overlap.
+/// Cuts rows and columns into tiles; the operand that needs less padding provides the rows, as long as stages overlap.
 void choose_rows(BlockedWeightPlan& p) {
   const auto tiles = [&](bool rows_are_image) {
     p.rows_are_image = rows_are_image;
@@ -91,15 +91,15 @@ void choose_rows(BlockedWeightPlan& p) {
   if (tiles(true) > of_feature && overlaps) tiles(false);
 }
 
-/// Of a tile's stage: the products of both warpgroups, or what the L2 takes to deliver it.
+/// The time of a tile's stage: the products of both warpgroups, or the L2's delivery of it.
 double stage_clocks(const BlockedWeightPlan& p, const Machine& machine) {
   constexpr double kProducts = 1024, kOverhead = 1.1;
   return kOverhead * std::max(kProducts, p.slot_bytes() / machine.l2_bytes);
 }
 
-/// All tiles, and what adds their slices up and puts taps last.
+/// The time of all tiles, and of the kernel that adds their slices up and puts taps last.
 double clocks_of_slices(const BlockedWeightPlan& p, const Machine& machine) {
-  // To begin and to store a tile; launches of what reads the sums; of a slice, as in product/taps.cpp.
+  // To begin and to store a tile; launches of the kernels that read the sums; for a slice, as in product/taps.cpp.
   constexpr double kTile = 6000, kLaunch = 4000, kSlice = 800;
   const double waves = std::ceil(static_cast<double>(p.tiles()) / machine.multiprocessors);
   const double sums = static_cast<double>(p.sums_bytes()), results = sums / p.slices / 2;
@@ -107,9 +107,9 @@ double clocks_of_slices(const BlockedWeightPlan& p, const Machine& machine) {
          kLaunch + kSlice * p.slices;
 }
 
-/// As many slices as let the sums be done the soonest. Tensor cores round towards zero, so that long sums are short: of
-/// more than kMostStages there are slices in any case, while their sums take little memory. False where all are passed
-/// over (PlansAbove).
+/// Chooses the number of slices with which the sums are done soonest. Tensor cores round towards zero, so long sums are
+/// kept short: sums of more than kMostStages are sliced in any case, as long as the slices' sums take little memory.
+/// False if all choices are passed over (PlansAbove).
 bool cut_slices(const Machine& machine, BlockedWeightPlan& p) {
   constexpr std::int32_t kFewestStages = 4, kMostStages = 512, kMostSlices = 64;
   constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
@@ -138,11 +138,13 @@ bool plan_blocked_weight(const ConvGeometry& g, const Machine& machine, BlockedW
     return false;
   if (g.image_numel() == 0 || g.feature_numel() == 0) return false;
   for (const std::size_t axis : {0U, 1U}) {
-    if (std::max({g.image[axis], g.feature[axis], g.padding[axis], g.dilation[axis] * g.kernel[axis]}) >= kMaxExtent)
+    if (std::max({g.image[axis], g.feature[axis], g.padding[axis], g.dilation[axis] * g.kernel[axis]}) >=
+        kMostBlockExtent)
       return false;
-    if (g.stride[axis] > kMaxExtent) return false;
+    if (g.stride[axis] > kMostBlockExtent) return false;
   }
-  if (std::max({g.image_channels, g.feature_channels, g.batch, g.stride[0] * g.stride[1]}) >= kMaxExtent) return false;
+  if (std::max({g.image_channels, g.feature_channels, g.batch, g.stride[0] * g.stride[1]}) >= kMostBlockExtent)
+    return false;
   p.taps = static_cast<std::int32_t>(g.taps());
   p.image = copy_of(g, g.image_channels, g.image, g.stride);
   p.feature = copy_of(g, g.feature_channels, g.feature, {1, 1});

@@ -9,17 +9,17 @@ namespace {
 
 using namespace weight_parts;
 
-constexpr std::int64_t kSmemBytes = 160 * 1024;  // fits sm_80 too
+constexpr std::int64_t kMmaSmemBytes = 160 * 1024;  // fits sm_80 too
 constexpr int kSmemStages = 3;
 
 bool build_stage(WeightPlan& p, std::int32_t taps_per_block, TapBlockSizes& sizes) {
   if (!build_tap_blocks(p, taps_per_block, sizes)) return false;
   p.feature_pitch = static_cast<std::int32_t>(pitch_of(std::int64_t{1} << p.log2_positions(), p.unit_elements));
   p.smem_stages = kSmemStages;
-  return weight_smem_bytes(p) <= kSmemBytes;
+  return weight_smem_bytes(p) <= kMmaSmemBytes;
 }
 
-/// Those that make up two blocks a multiprocessor.
+/// As many as make up two blocks a multiprocessor.
 std::int64_t splits_wanted(const WeightPlan& p, const Machine& machine) {
   return std::clamp<std::int64_t>(2 * machine.multiprocessors / p.blocks_per_split(), 1,
                                   std::max<std::int64_t>(p.stages / 4, 1));
@@ -60,7 +60,7 @@ bool plan_weight(const ConvGeometry& g, Arithmetic arithmetic, const Machine& ma
     candidate.tile_rows = tile.rows;
     candidate.tile_columns = tile.columns;
     candidate.column_blocks = static_cast<std::int32_t>(ceil_div(candidate.feature_channels, tile.columns));
-    // 32 or 64 positions a stage, each row of them a multiple of the instruction's depth.
+    // 32 or 64 positions a stage, each of its rows a multiple of the instruction's depth.
     const int log2_depth = candidate.unit_elements == 1 ? 3 : 4;
     for (const int log2_positions : {5, 6}) {
       for (int w = log2_depth; w <= log2_positions; ++w) {

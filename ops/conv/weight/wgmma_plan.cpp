@@ -11,13 +11,13 @@ namespace {
 
 using namespace weight_parts;
 
-constexpr std::int64_t kSmemBytes = 224 * 1024;
-constexpr int kLeastStages = 3;           // what the ring of stages needs so as not to lock up
+constexpr std::int64_t kWgmmaSmemBytes = 224 * 1024;
+constexpr int kLeastStages = 3;           // the minimum for the ring of stages not to deadlock
 constexpr std::int64_t kMaxItems = 4096;  // of weight_item(): 8 bytes of shared memory each
 
 double wide(std::int64_t value) { return static_cast<double>(value); }
 
-/// The ring takes what shared memory there is. Items' rows and columns are packed in 16 bits each.
+/// The ring takes all the shared memory. Items' rows and columns are packed in 16 bits each.
 bool build_stage(WeightPlan& p, std::int32_t taps_per_block, bool split, TapBlockSizes& sizes) {
   if (p.boxes) {
     if (!build_box_blocks(p, taps_per_block, sizes)) return false;
@@ -27,17 +27,17 @@ bool build_stage(WeightPlan& p, std::int32_t taps_per_block, bool split, TapBloc
     if (p.rows * p.stride_h + p.planes_h > 0xffff || p.cols * p.stride_w + p.planes_w > 0xffff) return false;
   }
   p.smem_stages = 0;
-  const std::int64_t left = kSmemBytes - wgmma_weight_smem_bytes(p, split);
+  const std::int64_t left = kWgmmaSmemBytes - wgmma_weight_smem_bytes(p, split);
   p.smem_stages =
       static_cast<std::int32_t>(std::min<std::int64_t>(left / wgmma_stage_bytes(p, split), kMaxWeightStages));
   return p.smem_stages >= kLeastStages;
 }
 
-/// Bytes of 32-byte sectors that rows of `row_bytes` touch, for each byte of theirs; few begin at a sector's first
-/// byte.
+/// Bytes of the 32-byte sectors that rows of `row_bytes` touch, relative to the rows' own bytes; few rows begin at a
+/// sector's first byte.
 double sectors(double row_bytes) { return (row_bytes + 32) / row_bytes; }
 
-/// What a stage draws from the L2, in bytes.
+/// Bytes that a stage draws from the L2.
 double stage_bytes(const WeightPlan& p) {
   const double size = 4.0 / p.unit_elements;
   const double image = wide(p.block_channels) * wide(p.image_stage() << p.log2_tile_n) * size;
@@ -47,31 +47,31 @@ double stage_bytes(const WeightPlan& p) {
   return image * sectors(wide(p.cols * p.planes_w) * size) + feature * sectors(feature_row);
 }
 
-/// Of one stage, by whichever of the multiprocessor's parts is busiest.
+/// The clocks of one stage, by whichever of the multiprocessor's parts is busiest.
 double stage_clocks(const WeightPlan& p, bool split) {
   const double positions = 1 << p.log2_positions(), unit_bytes = 4, products = split ? 3 : 1;
   const double tiles = positions / (8 * p.unit_elements) * (p.tile_rows / 64);  // wgmma's, of 64 rows, all columns
   const double image = wide(p.block_channels) * wide(p.image_stage() << p.log2_tile_n) / p.unit_elements;  // in units
   const double feature = p.tile_columns * positions / p.unit_elements;
   const double matrix = tiles * products * p.tile_columns / 2;
-  // Half precision reads odd offsets twice; rows that are not eight neighbouring channels meet in banks.
+  // Half precision reads odd offsets twice; rows that are not eight neighbouring channels conflict in banks.
   const double fragment = 16 * (p.unit_elements == 2 ? 1.5 : 1) * (p.block_channels % 8 == 0 ? 1 : 2);
   const double shared =
       tiles * (fragment + products * p.tile_columns / 4) + (image + feature * (split ? 2 : 1)) * unit_bytes / 128;
   const double memory = stage_bytes(p) / kBytesPerClock;
-  // Instructions of the loaders' warps; with a stride float32 are copied one by one, halves sorted in registers.
+  // Instructions of the loaders' warps; with a stride, float32 is copied one by one and halves are sorted in registers.
   const double per_copy = p.stride_w == 1                 ? 5.0 / 2
                           : p.unit_elements == 1          ? 6
                           : wgmma_image_vector(p, 8) == 8 ? 3
                                                           : 2 * 10;
   const double loaders = (image * per_copy + feature * (split ? 6 : 3)) / 128 + 100;
-  // Parts that wait for each other overlap in part.
+  // Parts that wait for each other overlap partly.
   return std::max({matrix, shared, memory, loaders}) + (matrix + shared) / 8 + 100;
 }
 
 double model_clocks(const WeightPlan& p, double stage, const Machine& machine) {
   const double waves = wide(ceil_div(p.blocks_per_split() * p.splits, std::int64_t{machine.multiprocessors}));
-  // A tile's rows lie apart: one takes as long as kRowColumns columns do, whether it is written or added to others.
+  // A tile's rows lie apart: one takes as long as kRowColumns columns, whether it is written or added to others.
   constexpr double kRowColumns = 100, kAdding = 1.3;
   const double tile = wide(p.tile_rows) * (p.tile_columns + kRowColumns) * 4;
   const double start = 3000 + tile / kBytesPerClock;
@@ -84,7 +84,7 @@ double clocks_of_stage(const WeightPlan& p, bool split) {
   return p.boxes ? box_stage_clocks(p, split) : stage_clocks(p, split);
 }
 
-/// No more than that, and known before the taps are cut: what the products take, and their reads of the feature.
+/// A lower bound that is known before the taps are cut: the products' time and that of their reads of the feature.
 double least_clocks_of_stage(const WeightPlan& p, bool split) {
   const double positions = 1 << p.log2_positions(), products = split ? 3 : 1;
   const double tiles = positions / (8 * p.unit_elements) * (p.tile_rows / 64);
@@ -100,13 +100,13 @@ struct Search {
   LeastClocks least{};
   TapBlockSizes sizes{};
 
-  /// No less than all blocks' stages, spread evenly.
+  /// A lower bound: all blocks' stages, spread evenly.
   double least_clocks(double stage, double blocks) const {
     return stage * blocks * wide(candidate.stages) / machine.multiprocessors;
   }
 
-  /// Whole waves of blocks, as many as serve best, where a stage takes so long. Returns whether some would be the best
-  /// so far, and keeps them where `keeps`.
+  /// Tries whole waves of blocks with a stage of that many clocks. Returns whether some would be the best so far, and
+  /// keeps them if `keeps`.
   bool try_splits(double stage, bool keeps) {
     bool any = false;
     const std::int64_t blocks = candidate.blocks_per_split();
@@ -127,7 +127,7 @@ struct Search {
     return any;
   }
 
-  /// Taps and channels in equal blocks: as many taps as a block may have, and as many channels as then fit.
+  /// Cuts taps and channels into equal blocks: as many taps as a block may have, and then as many channels as fit.
   void try_blocks() {
     const std::int32_t taps = candidate.kernel_h * candidate.kernel_w;
     const double stage = least_clocks_of_stage(candidate, split);
@@ -140,7 +140,7 @@ struct Search {
       before = per_block;
       const std::int32_t most = std::min(candidate.tile_rows / per_block, candidate.image_channels);
       std::int64_t channels = ceil_div(candidate.image_channels, ceil_div(candidate.image_channels, most));
-      // Eight neighbouring channels a fragment read without bank conflicts, in each box.
+      // Eight neighbouring channels a fragment, in each box, are read without bank conflicts.
       const std::int64_t together = 8 * candidate.residues, rounded = ceil_div(channels, together) * together;
       if (rounded <= candidate.tile_rows / per_block) channels = rounded;
       candidate.block_channels = static_cast<std::int32_t>(channels);

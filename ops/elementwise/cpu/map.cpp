@@ -1,5 +1,6 @@
 #include <adjoint/ops/elementwise/cpu/map.h>
 
+#include <adjoint/core/convert_spans.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/strided.h>
 
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kBlock = 512;  // elements gathered at a time: four buffers of float64 are 16 KB
 
-// Reads the elements of a tensor of any strides in row-major order, from a given one on.
+// Reads the elements of a tensor of any strides in row-major order, from a given element on.
 class Gatherer {
  public:
   Gatherer(const StridedPlan<2>& plan, const std::byte* data, std::int64_t element_bytes, std::int64_t begin)
@@ -107,9 +108,37 @@ void run_gathered(std::span<const Operand> operands, std::byte* out, std::int64_
   }
 }
 
-}  // namespace
+// A loop over float32 behind conversions from and to a 16-bit format, as a SpanLoop's functor.
+struct WidenedLoop {
+  SpanLoop loop;
+  DType dtype;
+  std::size_t operands;
+  bool predicate;
 
-void run_spans(std::span<const Tensor> in, Tensor& out, const SpanLoop& loop) {
+  static void run(const void* const* in, void* out, std::int64_t n, const void* functor) {
+    static_cast<const WidenedLoop*>(functor)->run_blocks(in, out, n);
+  }
+
+ private:
+  void run_blocks(const void* const* in, void* out, std::int64_t n) const {
+    float wide[kMaxArity][kConvertBlock], results[kConvertBlock];
+    const void* const operand[kMaxArity] = {wide[0], wide[1], wide[2], wide[3]};
+    for (std::int64_t i = 0; i < n; i += kConvertBlock) {
+      const std::int64_t count = std::min(kConvertBlock, n - i);
+      for (std::size_t k = 0; k < operands; ++k) {
+        widen_span(dtype, static_cast<const std::uint16_t*>(in[k]) + i, wide[k], count);
+      }
+      if (predicate) {
+        loop.run(operand, static_cast<bool*>(out) + i, count, loop.functor);
+      } else {
+        loop.run(operand, results, count, loop.functor);
+        narrow_span(results, dtype, static_cast<std::uint16_t*>(out) + i, count);
+      }
+    }
+  }
+};
+
+void run_all_spans(std::span<const Tensor> in, Tensor& out, const SpanLoop& loop) {
   auto* result = static_cast<std::byte*>(out.raw_mutable_data());
   const std::int64_t result_bytes = element_size(out.dtype());
   const bool contiguous = std::all_of(in.begin(), in.end(), [](const Tensor& t) { return t.is_contiguous(); });
@@ -134,6 +163,14 @@ void run_spans(std::span<const Tensor> in, Tensor& out, const SpanLoop& loop) {
   parallel_ranges(out.numel(), kStridedGrain, [&](std::int64_t begin, std::int64_t end) {
     run_gathered({operands.data(), in.size()}, result, result_bytes, begin, end, loop);
   });
+}
+
+}  // namespace
+
+void run_spans(std::span<const Tensor> in, Tensor& out, const SpanLoop& loop, bool widens) {
+  if (!widens) return run_all_spans(in, out, loop);
+  const WidenedLoop widened{loop, in[0].dtype(), in.size(), out.dtype() == kBool};
+  run_all_spans(in, out, {WidenedLoop::run, &widened});
 }
 
 }  // namespace adjoint::cpu

@@ -13,9 +13,9 @@
 #include <span>
 #include <type_traits>
 
-// An operand may be the result itself, but never shifted against it. GCC would otherwise check for overlap at run time,
-// and not vectorise where the result is an operand; clang has no such promise that does not warn where it cannot be
-// used.
+// An operand may be the result itself, but never overlaps it shifted. Without this promise GCC checks for overlap at
+// run time, and does not vectorise if the result is an operand. clang has no such promise that does not warn where it
+// cannot be used.
 #if defined(__clang__)
 #define ADJOINT_INDEPENDENT_ITERATIONS
 #else
@@ -32,14 +32,15 @@ struct SpanLoop {
   const void* functor;
 };
 
-/// Feeds all of `out` (contiguous) and the operands (any strides) to `loop`, in parallel.
-void run_spans(std::span<const Tensor> in, Tensor& out, const SpanLoop& loop);
+/// Feeds all of `out` (contiguous) and the operands (any strides) to `loop`, in parallel. If `widens`, the operands and
+/// the result, unless it is bool, are of a 16-bit format and the loop is float32's: blocks are converted on the way.
+void run_spans(std::span<const Tensor> in, Tensor& out, const SpanLoop& loop, bool widens = false);
 
-/// Elements that are computed together. Each passes the same loop of a fixed count, so that its result does not depend
-/// on its place: vectors of a loop's remainder, or of numbers one by one, may round differently.
+/// The number of elements that are computed together. Every element passes the same loop of a fixed count, so its
+/// result does not depend on its position: vectors of a loop's remainder, or single numbers, may round differently.
 inline constexpr std::int64_t kSpanBlock = 64;
 
-/// The next block of an operand, as it is or, at the end, filled up with its last element.
+/// The next block of an operand; the last block is padded with its last element.
 template <class T>
 const T* span_block(const T* from, std::int64_t rest, T* filled) {
   if (rest >= kSpanBlock) return from;
@@ -47,12 +48,12 @@ const T* span_block(const T* from, std::int64_t rest, T* filled) {
   return filled;
 }
 
-/// The instruction set up to which a functor's loops of float32 and float64 are compiled. Where little is computed of
-/// an element, AVX2 is as fast or faster: the EPYC (Zen 4) takes 3 to 15% more time for its reads and writes in vectors
-/// of 512 bits, and so it does for libmvec's erff (bench/lab/LOG.md).
+/// The widest instruction set for which a functor's loops of float32 and float64 are compiled. If an element needs
+/// little computation, AVX2 is at least as fast: an EPYC (Zen 4) takes 3 to 15% more time for reads and writes in
+/// 512-bit vectors, and also for libmvec's erff (bench/lab/LOG.md).
 template <template <class> class F>
 inline constexpr CpuIsa kWidestIsa = CpuIsa::kAvx512;
-// Stand in front of the functors' instantiations.
+// Placed before the functors' instantiations.
 #define ADJOINT_UP_TO_AVX2(F, ...) \
   template <>                      \
   inline constexpr CpuIsa kWidestIsa<functor::F> = CpuIsa::kAvx2;
@@ -63,13 +64,11 @@ inline constexpr CpuIsa kWidestIsa = CpuIsa::kAvx512;
 template <template <class> class F, class T>
 void span_loop(const void* const* in, void* out, std::int64_t n, const void* functor) {
   using Traits = F<float>;
-  using Compute = functor::compute_of<F, T>;
   using Result = std::conditional_t<Traits::kPredicate, bool, T>;
   using First = std::conditional_t<Traits::kMask, bool, T>;
-  using FirstCompute = std::conditional_t<Traits::kMask, bool, Compute>;
   constexpr CpuIsa kWidest = std::is_floating_point_v<T> ? kWidestIsa<F> : CpuIsa::kAvx512;
   run_for_isa<kWidest>([=] {
-    const F<Compute> f = *static_cast<const F<Compute>*>(functor);
+    const F<T> f = *static_cast<const F<T>*>(functor);
     First filled_a[kSpanBlock];
     [[maybe_unused]] T filled_b[kSpanBlock], filled_c[kSpanBlock];
     Result results[kSpanBlock];
@@ -80,20 +79,16 @@ void span_loop(const void* const* in, void* out, std::int64_t n, const void* fun
       const First* const a = span_block(static_cast<const First*>(in[0]) + i, rest, filled_a);
       if constexpr (Traits::kArity == 1) {
         ADJOINT_INDEPENDENT_ITERATIONS
-        for (std::int64_t j = 0; j < kSpanBlock; ++j) result[j] = convert<Result>(f(convert<Compute>(a[j])));
+        for (std::int64_t j = 0; j < kSpanBlock; ++j) result[j] = convert<Result>(f(a[j]));
       } else if constexpr (Traits::kArity == 2) {
         const T* const b = span_block(static_cast<const T*>(in[1]) + i, rest, filled_b);
         ADJOINT_INDEPENDENT_ITERATIONS
-        for (std::int64_t j = 0; j < kSpanBlock; ++j) {
-          result[j] = convert<Result>(f(convert<FirstCompute>(a[j]), convert<Compute>(b[j])));
-        }
+        for (std::int64_t j = 0; j < kSpanBlock; ++j) result[j] = convert<Result>(f(a[j], b[j]));
       } else {
         const T* const b = span_block(static_cast<const T*>(in[1]) + i, rest, filled_b);
         const T* const c = span_block(static_cast<const T*>(in[2]) + i, rest, filled_c);
         ADJOINT_INDEPENDENT_ITERATIONS
-        for (std::int64_t j = 0; j < kSpanBlock; ++j) {
-          result[j] = convert<Result>(f(convert<FirstCompute>(a[j]), convert<Compute>(b[j]), convert<Compute>(c[j])));
-        }
+        for (std::int64_t j = 0; j < kSpanBlock; ++j) result[j] = convert<Result>(f(a[j], b[j], c[j]));
       }
       if (rest < kSpanBlock) std::copy(results, results + rest, to);
     }
@@ -104,8 +99,9 @@ template <template <class> class F>
 void map(std::span<const Tensor> in, Tensor& out, const typename F<float>::Attr& attr) {
   using Traits = F<float>;
   const auto run = [&]<class T>() {
-    const auto functor = functor::make<F<functor::compute_of<F, T>>>(attr);
-    run_spans(in, out, {span_loop<F, T>, &functor});
+    using Compute = functor::compute_of<F, T>;
+    const auto functor = functor::make<F<Compute>>(attr);
+    run_spans(in, out, {span_loop<F, Compute>, &functor}, !std::is_same_v<T, Compute>);
   };
   const DType dtype = in[Traits::kMask ? 1 : 0].dtype();
   if constexpr (Traits::kAccepts == functor::kFloating) {

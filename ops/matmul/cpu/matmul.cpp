@@ -1,5 +1,5 @@
-// Matrix products on the CPU. Sums over the inner axis are cut: blocks of products are summed apart and added up in
-// order within a slice of kSliceInner, and slices are products of their own, which are then added up in pairs.
+// Matrix products on the CPU. Sums over the inner axis are split: blocks of products are summed separately and added up
+// in order within a slice of kSliceInner. Slices are separate products, which are then added up in pairs.
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/cpu_backend.h>
@@ -20,12 +20,12 @@
 namespace adjoint::cpu {
 namespace {
 
-// Tiles of the result: one task each, so that what a task computes depends on the shape alone.
-constexpr std::int64_t kTileRows = 256;
+// The tiles of the result: each is one task, so the shape alone determines a task's computation.
+constexpr std::int64_t kProductRows = 256;
 constexpr std::int64_t kTileColumns = 512;
 constexpr std::int64_t kTileDots = 32;
-// A block is no longer than what Eigen sums without cutting it by the size of the machine's caches; a vector's, which
-// Eigen sums in several lanes, is longer, so that memory is read in longer runs.
+// A block is no longer than the sums that Eigen does not split by the size of the machine's caches. A vector's block is
+// longer, because Eigen sums it in several lanes and memory is then read in longer runs.
 constexpr std::int64_t kBlockInner = 384, kVectorBlockBytes = 8192;
 constexpr std::int64_t kSliceInner = std::int64_t{1} << 16;
 
@@ -50,15 +50,16 @@ void with_block(const MatrixBatch& batch, std::int64_t index, std::int64_t row, 
   }
 }
 
-// Every slice's product: out (slices, B, M, N), or (B, M, N) where there is one.
+// Every slice's product: out (slices, B, M, N), or (B, M, N) for a single slice.
 template <class T>
 void multiply(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
   const std::int64_t batch = a.tensor.size(0), rows = out.size(-2), columns = out.size(-1), inner = a.tensor.size(2);
   const bool is_vector = rows == 1 || columns == 1;
   const std::int64_t most = is_vector ? kVectorBlockBytes / std::int64_t{sizeof(T)} : kBlockInner;
-  // Of dot products Eigen computes a few at a time: where they have several blocks, these are read one after the other.
+  // Eigen computes a few dot products at a time; if they have several blocks, these are read one after the other.
   const bool are_dots = inner > most && (rows == 1 ? b.transposed : is_vector && !a.transposed);
-  const std::int64_t most_rows = are_dots ? kTileDots : kTileRows, most_columns = are_dots ? kTileDots : kTileColumns;
+  const std::int64_t most_rows = are_dots ? kTileDots : kProductRows,
+                     most_columns = are_dots ? kTileDots : kTileColumns;
   const std::int64_t row_tiles = ceil_div(rows, most_rows), column_tiles = ceil_div(columns, most_columns);
   T* result = out.mutable_data<T>();
   parallel_for(ceil_div(inner, kSliceInner) * batch * row_tiles * column_tiles, [&](std::int64_t task) {
@@ -77,8 +78,8 @@ void multiply(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
           if (k == slice) {
             to.noalias() = left * right;
           } else if (is_vector) {
-            // Eigen would add the block's products to the vector a few at a time.
-            T sums[std::max(kTileRows, kTileColumns)];
+            // Added directly, Eigen would add the block's products to the vector a few at a time.
+            T sums[std::max(kProductRows, kTileColumns)];
             Strided<RowMajor<T>> apart(sums, tile_rows, tile_columns, Eigen::OuterStride<>(tile_columns));
             apart.noalias() = left * right;
             to += apart;
@@ -108,7 +109,7 @@ void add_slices(Tensor& slices, Tensor& out) {
   });
 }
 
-// Large products of dense matrices are those of product.h. Small ones are faster without its packing.
+// product.h computes large products of dense matrices. Small products are faster without its packing.
 constexpr std::int64_t kPackedExtent = 64, kPackedExtentOfABatch = 128;
 
 bool is_dense(const MatrixBatch& batch) {
@@ -124,7 +125,7 @@ bool is_packed(const MatrixBatch& a, const MatrixBatch& b, const Tensor& out) {
   return least >= wanted && is_dense(a) && is_dense(b) && !(a.transposed && b.transposed);
 }
 
-// Of one matrix, `length` rows or columns from `begin` on, which lie densely, copied where they do not.
+// `length` rows or columns of one matrix from `begin` on, dense, copied if necessary.
 MatrixBatch dense_slice(const Tensor& matrix, std::size_t axis, std::int64_t begin, std::int64_t length) {
   Shape shape = matrix.shape();
   shape[axis] = length;
@@ -155,6 +156,23 @@ void matmul(std::span<const Tensor> in, Tensor& out, const NoAttr&) {
   if (in[0].size(2) == 0) return fill(out, 0.0);
   in_compute_type(in, out, []<class T>(std::span<const Tensor> operands, Tensor& result) {
     multiply_matrices<T>(operands, result);
+  });
+}
+
+void linear(std::span<const Tensor> in, Tensor& out, const NoAttr&) {
+  in_compute_type(in, out, []<class T>(std::span<const Tensor> operands, Tensor& result) {
+    const Tensor bias = operands[2].is_contiguous() ? operands[2] : contiguous_copy(operands[2]);
+    const std::int64_t rows = result.size(0), columns = result.size(1);
+    Tensor product = result.view_as({1, rows, columns}, {rows * columns, columns, 1}, result.storage_offset());
+    operands[0].size(1) == 0 ? fill(product, 0.0) : multiply_matrices<T>(linear_factors(operands), product);
+    const T* const terms = bias.data<T>();
+    T* const sums = result.mutable_data<T>();
+    parallel_ranges(rows, std::max<std::int64_t>(1, kStridedGrain / columns),
+                    [=](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t row = begin; row < end; ++row) {
+                        for (std::int64_t i = 0; i < columns; ++i) sums[row * columns + i] += terms[i];
+                      }
+                    });
   });
 }
 

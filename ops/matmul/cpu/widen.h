@@ -1,4 +1,4 @@
-// The 16-bit floats, whose products and convolutions are computed in float32 and rounded once.
+// 16-bit floats: their products and convolutions are computed in float32 and rounded once.
 #pragma once
 
 #include <adjoint/core/copy.h>
@@ -9,12 +9,12 @@
 
 namespace adjoint::cpu {
 
-/// body.template operator()<T>(operands, result) with T = float or double, and a 16-bit float's operands and result as
-/// float32. Undefined operands stay so.
+/// body.template operator()<T>(operands, result) with T = float or double; operands and result of a 16-bit float are
+/// passed as float32. The result may be float32 even if the operands are 16-bit. Undefined operands stay undefined.
 template <class Body>
 void in_compute_type(std::span<const Tensor> in, Tensor& out, Body&& body) {
   if (out.dtype() == kFloat64) return body.template operator()<double>(in, out);
-  if (out.dtype() == kFloat32) return body.template operator()<float>(in, out);
+  if (in[0].dtype() == kFloat32) return body.template operator()<float>(in, out);
   std::vector<Tensor> wide;
   for (const Tensor& operand : in) {
     if (!operand.defined()) {
@@ -24,6 +24,7 @@ void in_compute_type(std::span<const Tensor> in, Tensor& out, Body&& body) {
     wide.push_back(make_tensor({operand.shape(), kFloat32}, operand.device()));
     copy_into(operand, wide.back());
   }
+  if (out.dtype() == kFloat32) return body.template operator()<float>(std::span<const Tensor>(wide), out);
   Tensor sums = make_tensor({out.shape(), kFloat32}, out.device());
   body.template operator()<float>(std::span<const Tensor>(wide), sums);
   copy_into(sums, out);

@@ -1,7 +1,8 @@
 // Means and variances on the CPU. A chunk, which stays in a core's cache, is added up twice: distances from its first
-// row give a mean that is right but for rounding, and distances from that one the moments.
+// row give a mean that is right up to rounding, and distances from that mean give the moments.
 #include <adjoint/core/fill.h>
 #include <adjoint/ops/elementwise/cpu/map.h>
+#include <adjoint/ops/reduce/cpu/rescaled.h>
 #include <adjoint/ops/reduce/cpu/stages.h>
 #include <adjoint/ops/reduce/kernels.h>
 
@@ -17,7 +18,7 @@ struct Distances {
   A pivot[kMaxLanes], sums[2][kMaxLanes];
 };
 
-// From columns' pivots; lanes and blocks as in sum_lanes.
+// Sums relative to columns' pivots; lanes and blocks as in sum_lanes.
 template <class A, class T>
 void sum_distances(const T* data, const Chunk& chunk, Distances<A>& distances) {
   const std::int64_t abreast = chunk.abreast, columns = chunk.columns, lanes = abreast * columns;
@@ -52,7 +53,7 @@ void sum_distances(const T* data, const Chunk& chunk, Distances<A>& distances) {
   }
 }
 
-// The same of one short row, as in sum_short_row.
+// The same for one short row, as in sum_short_row.
 template <class A, class T>
 std::pair<A, A> sum_row_distances(const T* data, std::int64_t extent, A pivot) {
   A sums[kRowLanes] = {}, squares[kRowLanes] = {};
@@ -100,7 +101,9 @@ void moments_of_chunk(const T* data, const Chunk& chunk, reduce::Moments<A>* mom
 
 template <class T, class Rule>
 void reduce_moments(const Rule& rule, const Tensor& in, Tensor& out, const ReduceAttr& attr) {
-  run_stages<T>(rule, in, out, attr, moments_of_chunk<compute_t<T>, T>);
+  run_stages<T>(rule, in, out, attr, [](const T* data, const Chunk& chunk, typename Rule::Acc* sums) {
+    moments_of_chunk<compute_t<T>, T>(data, chunk, sums);
+  });
 }
 
 }  // namespace
@@ -111,6 +114,7 @@ void variance(std::span<const Tensor> in, Tensor& out, const VarianceAttr& attr)
   visit_floating(in[0].dtype(), [&]<class T>() {
     reduce_moments<T>(reduce::Variance<compute_t<T>, T>(divisor, attr.root), in[0], out, attr.reduce);
   });
+  if (attr.root) rescale_deviations(in[0], out, attr.reduce);
 }
 
 void mean_and_variance(std::span<const Tensor> in, std::span<Tensor> out, const VarianceAttr& attr) {
@@ -129,6 +133,7 @@ void mean_and_variance(std::span<const Tensor> in, std::span<Tensor> out, const 
       means[i] = convert<T>(kept[i].mean);
     }
   });
+  if (attr.root) rescale_deviations(in[0], out[0], attr.reduce);
 }
 
 Tensor moments(const Tensor& in, const ReduceAttr& attr) {

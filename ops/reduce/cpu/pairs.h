@@ -1,8 +1,9 @@
-// What a functor makes of pairs of elements, added up on the CPU: a block at a time into a buffer that stays in the L1
-// cache, as elements are (stages.h).
+// Sums of a functor of pairs of elements on the CPU: a block at a time into a buffer that stays in the L1 cache, where
+// they are added up like elements (stages.h).
 #pragma once
 
 #include <adjoint/core/convert.h>
+#include <adjoint/core/convert_spans.h>
 #include <adjoint/ops/reduce/cpu/stages.h>
 
 #include <algorithm>
@@ -10,16 +11,49 @@
 
 namespace adjoint::cpu {
 
-/// out[i] = f.value(x[i], y[i]), computed in the type that T is computed in.
+/// out[i] = f.value(x[i], y[i]), computed in T's type of computation.
 template <class F, class T, class Out>
 void pair_values(const F& f, const T* x, const T* y, Out* out, std::int64_t count) {
-  using C = compute_t<T>;
-  for (std::int64_t i = 0; i < count; ++i) out[i] = convert<Out>(f.value(convert<C>(x[i]), convert<C>(y[i])));
+  if constexpr (is_reduced_float<T>) {
+    float wide_x[kConvertBlock], wide_y[kConvertBlock];
+    for (std::int64_t first = 0; first < count; first += kConvertBlock) {
+      const std::int64_t n = std::min(kConvertBlock, count - first);
+      widen_span(x + first, wide_x, n);
+      widen_span(y + first, wide_y, n);
+      if constexpr (is_reduced_float<Out>) {
+        pair_values(f, wide_x, wide_y, wide_x, n);
+        narrow_span(wide_x, out + first, n);
+      } else {
+        pair_values(f, wide_x, wide_y, out + first, n);
+      }
+    }
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) out[i] = convert<Out>(f.value(x[i], y[i]));
+  }
 }
 
-/// sums[c]: of column c of a chunk that begins at x and y; blocks' sums are added up in Acc.
-template <class Acc, class F, class T>
-void sum_pairs(const F& f, const T* x, const T* y, const Chunk& chunk, Acc* sums) {
+/// A functor's pair_values() behind a pointer, so that the code that adds them up is compiled once per dtype.
+template <class T>
+struct PairValues {
+  void (*run)(const void* functor, const T* x, const T* y, compute_t<T>* out, std::int64_t count);
+  const void* functor;
+
+  /// Keeps a reference to `f`.
+  template <class F>
+  static PairValues of(const F& f) {
+    return {[](const void* held, const T* x, const T* y, compute_t<T>* out, std::int64_t count) {
+              pair_values(*static_cast<const F*>(held), x, y, out, count);
+            },
+            &f};
+  }
+  void operator()(const T* x, const T* y, compute_t<T>* out, std::int64_t count) const {
+    run(functor, x, y, out, count);
+  }
+};
+
+/// sums[c] is the sum of column c of a chunk that begins at x and y; blocks' sums are added up in Acc.
+template <class Acc, class T>
+void sum_pairs(const PairValues<T>& values, const T* x, const T* y, const Chunk& chunk, Acc* sums) {
   using C = compute_t<T>;
   constexpr std::int64_t kBlock = 1024;
   static_assert(kBlock >= kMaxLanes);
@@ -29,11 +63,11 @@ void sum_pairs(const F& f, const T* x, const T* y, const Chunk& chunk, Acc* sums
     const std::int64_t rows = std::min(most, chunk.rows - first);
     C block[kBlock], total[kMaxLanes];
     if (columns == chunk.inner) {
-      pair_values(f, x + first * columns, y + first * columns, block, rows * columns);
+      values(x + first * columns, y + first * columns, block, rows * columns);
     } else {
       for (std::int64_t r = 0; r < rows; ++r) {
         const std::int64_t at = (first + r) * chunk.inner;
-        pair_values(f, x + at, y + at, block + r * columns, columns);
+        values(x + at, y + at, block + r * columns, columns);
       }
     }
     sum_chunk(reduce::Total<reduce::Sum, C, C>{}, block, {rows, columns, columns, rows_abreast(rows, columns)}, total);

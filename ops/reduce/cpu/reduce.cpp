@@ -1,6 +1,7 @@
 // Sums, products, norms and logsumexp on the CPU.
 #include <adjoint/core/fill.h>
 #include <adjoint/ops/reduce/cpu/pairs.h>
+#include <adjoint/ops/reduce/cpu/rescaled.h>
 #include <adjoint/ops/reduce/kernels.h>
 
 #include <limits>
@@ -8,7 +9,7 @@
 namespace adjoint::cpu {
 
 void reduce_sum(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr) {
-  if (in[0].numel() == 0) return fill(out, 0.0 / attr.divisor);  // a mean of nothing is NaN
+  if (in[0].numel() == 0) return fill(out, 0.0 / attr.divisor);  // the mean of zero elements is NaN
   visit(in[0].dtype(), [&]<class T>() {
     using Out = std::conditional_t<std::is_integral_v<T>, std::int64_t, T>;
     reduce_by<T>(reduce::Total<reduce::Sum, reduce::sum_t<T>, Out>{attr.divisor}, in[0], out, attr);
@@ -28,9 +29,10 @@ void sum_gated(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr) 
   visit_floating(in[0].dtype(), [&]<class T>() {
     using A = compute_t<T>;
     const T *g = in[0].data<T>(), *x = in[1].data<T>();
+    constexpr ProductWhereNotPositive kProduct;
     run_stages<T>(reduce::Total<reduce::Sum, A, T>{}, in[0], out, attr,
                   [&](const T* data, const Chunk& chunk, A* sums) {
-                    sum_pairs(ProductWhereNotPositive{}, data, x + (data - g), chunk, sums);
+                    sum_pairs(PairValues<T>::of(kProduct), data, x + (data - g), chunk, sums);
                   });
   });
 }
@@ -46,6 +48,7 @@ void reduce_power(std::span<const Tensor> in, Tensor& out, const PowerAttr& attr
     if (attr.p == 2.0) return by(reduce::Squared<A>{});
     by(reduce::Power<A>{static_cast<A>(attr.p)});
   });
+  rescale_norms(in[0], out, attr);
 }
 
 void logsumexp(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr) {

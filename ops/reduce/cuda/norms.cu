@@ -14,13 +14,13 @@ void reduce_power(std::span<const Tensor> in, Tensor& out, const PowerAttr& attr
   }
   visit_floating(in[0].dtype(), [&]<class T>() {
     using A = compute_t<T>;
-    const auto by = [&]<class Map>(const Map& map) {
-      const reduce::Mapped<reduce::Sum, A, T, Map> rule{map};
+    const auto by = [&]<class Sums, class Map>(Sums, const Map& map) {
+      const reduce::Mapped<reduce::Sum, Sums, T, Map> rule{map};
       run_reduce_stages(rule, Elements<T>{in[0].data<T>()}, out, attr.reduce);
     };
-    if (attr.p == 1.0) return by(reduce::Absolute<A>{});
-    if (attr.p == 2.0) return by(reduce::Squared<A>{});
-    by(reduce::Power<A>{static_cast<A>(attr.p)});
+    if (attr.p == 1.0) return by(A{}, reduce::Absolute<A>{});
+    if (attr.p == 2.0) return by(double{}, reduce::Squared<double>{});  // squares exceed float32's range, roots do not
+    by(A{}, reduce::Power<A>{static_cast<A>(attr.p)});
   });
 }
 

@@ -1,14 +1,16 @@
-// Transforms by Eigen's FFT on the CPU: its numbers are vectors of one element each of several rows, which so are
-// transformed together, each as it would be alone.
+// Transforms by Eigen's FFT on the CPU. Its numbers are vectors with one element each of several rows, which are so
+// transformed together, each with the same result as alone.
 #include <adjoint/core/parallel.h>
 #include <adjoint/ops/signal/kernels.h>
 
 #include <unsupported/Eigen/FFT>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <complex>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <numbers>
 #include <vector>
@@ -17,11 +19,11 @@ namespace adjoint::cpu {
 namespace {
 
 constexpr std::int64_t kElementsPerTask = 1 << 14;  // enough to outweigh handing a task to another thread
-constexpr std::size_t kPlans = 8;                   // what a thread keeps, each with tables of some n numbers
+constexpr std::size_t kPlans = 8;                   // kept per thread, each with tables of about n numbers
 
 template <class T>
 struct Lanes {
-  static constexpr std::int64_t kCount = 16 / sizeof(T);  // vectors that every 64-bit processor has
+  static constexpr std::int64_t kCount = 16 / sizeof(T);  // bytes of vectors that every 64-bit processor has
   typedef T Vector __attribute__((vector_size(16), may_alias));
 
   Vector v;
@@ -38,27 +40,102 @@ struct Lanes {
   friend Lanes operator*(const Lanes& a, const Lanes& b) { return Lanes(a.v * b.v); }
 };
 
-/// Transforms of n real numbers, of Lanes::kCount rows at once. Even n are n / 2 complex numbers x[2 t] + i x[2 t + 1],
-/// whose transform Z gives X[k] = E + exp(-2 pi i k / n) O, the transforms of the even and the odd elements,
-/// 2 E[k] = Z[k] + conj Z[n / 2 - k] and 2 i O[k] = Z[k] - conj Z[n / 2 - k].
+/// Unscaled transforms of n complex numbers, in either direction. Eigen's take n times the sum of n's prime factors. If
+/// one of these is large, Bluestein's algorithm is used: x[t] w[t] convolved with conj w is the transform's conj w[k]
+/// X[k], with w[t] = exp(-pi i t^2 / n), by transforms of a power of two (Bluestein: "A linear filtering approach to
+/// the computation of discrete Fourier transform", 1970).
+template <class T>
+class ComplexTransform {
+ public:
+  using Bin = std::complex<Lanes<T>>;
+
+  explicit ComplexTransform(std::int64_t n) : n_(n) {
+    fft_.SetFlag(Eigen::FFT<Lanes<T>>::Unscaled);
+    if (largest_prime_factor(n) <= kMostPrime) return;
+    length_ = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(2 * n - 1)));
+    for (std::vector<Bin>* each : {&chirp_, &filter_, &product_, &spectrum_}) each->resize(at(length_));
+    for (std::int64_t t = 0; t < n; ++t) {
+      // t^2 modulo 2 n, so that the angle keeps all its digits. n is at most 2^30.
+      const double angle = -std::numbers::pi * static_cast<double>(t * t % (2 * n)) / static_cast<double>(n);
+      chirp_[at(t)] = {Lanes<T>(std::cos(angle)), Lanes<T>(std::sin(angle))};
+      product_[at(t)] = conj(chirp_[at(t)]) * Lanes<T>(1.0 / static_cast<double>(length_));
+      if (t > 0) product_[at(length_ - t)] = product_[at(t)];
+    }
+    chirp_.resize(at(n));
+    fft_.fwd(filter_.data(), product_.data(), length_);
+  }
+
+  void forward(Bin* to, const Bin* from) {
+    if (n_ == 1) {  // Eigen does not support it
+      to[0] = from[0];
+    } else if (chirp_.empty()) {
+      fft_.fwd(to, from, n_);
+    } else {
+      convolve(to, from, [](const Bin& x) { return x; });
+    }
+  }
+  void inverse(Bin* to, const Bin* from) {
+    if (n_ == 1) {
+      to[0] = from[0];
+    } else if (chirp_.empty()) {
+      fft_.inv(to, from, n_);
+    } else {
+      convolve(to, from, [](const Bin& x) { return conj(x); });
+    }
+  }
+
+ private:
+  // For larger prime factors, three transforms of more than twice the length take less time.
+  static constexpr std::int64_t kMostPrime = 61;
+
+  static std::int64_t largest_prime_factor(std::int64_t n) {
+    std::int64_t largest = 1;
+    for (std::int64_t p = 2; p * p <= n; ++p) {
+      for (; n % p == 0; n /= p) largest = p;
+    }
+    return std::max(largest, n);
+  }
+
+  // side: the identity, or the conjugate, which makes the inverse transform.
+  template <class Side>
+  void convolve(Bin* to, const Bin* from, const Side& side) {
+    for (std::int64_t t = 0; t < n_; ++t) product_[at(t)] = side(from[t]) * chirp_[at(t)];
+    std::fill(product_.begin() + n_, product_.end(), Bin());
+    fft_.fwd(spectrum_.data(), product_.data(), length_);
+    for (std::int64_t k = 0; k < length_; ++k) spectrum_[at(k)] = spectrum_[at(k)] * filter_[at(k)];
+    fft_.inv(product_.data(), spectrum_.data(), length_);
+    for (std::int64_t k = 0; k < n_; ++k) to[k] = side(product_[at(k)] * chirp_[at(k)]);
+  }
+
+  static std::size_t at(std::int64_t k) { return static_cast<std::size_t>(k); }
+
+  std::int64_t n_, length_ = 0;
+  Eigen::FFT<Lanes<T>> fft_;
+  std::vector<Bin> chirp_, filter_, product_, spectrum_;  // empty if Eigen's transform is used alone
+};
+
+/// Transforms of n real numbers, for Lanes::kCount rows at once. An even n is treated as n / 2 complex numbers x[2 t] +
+/// i x[2 t + 1]. Their transform Z gives X[k] = E + exp(-2 pi i k / n) O, where E and O are the transforms of the even
+/// and the odd elements: 2 E[k] = Z[k] + conj Z[n / 2 - k] and 2 i O[k] = Z[k] - conj Z[n / 2 - k].
 template <class T>
 class Transform {
  public:
   static constexpr std::int64_t kRows = Lanes<T>::kCount;
 
-  explicit Transform(std::int64_t n) : n_(n), bins_(n / 2 + 1), length_(n % 2 == 0 ? n / 2 : n), twiddles_(at(bins_)) {
-    fft_.SetFlag(Eigen::FFT<Lanes<T>>::Unscaled);
+  explicit Transform(std::int64_t n)
+      : n_(n), bins_(n / 2 + 1), length_(n % 2 == 0 ? n / 2 : n), fft_(length_), twiddles_(at(bins_)) {
     for (std::int64_t k = 0; k < bins_; ++k) {
       const double angle = -2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(n);
       twiddles_[at(k)] = {Lanes<T>(std::cos(angle)), Lanes<T>(std::sin(angle))};
     }
     for (std::vector<Bin>* each : {&sequence_, &spectrum_}) each->resize(at(length_ + 1));
-    // Eigen's tables are made here: where memory is short, nothing stays half made.
+    // Creates Eigen's tables here, so that nothing stays half constructed if memory is short.
     run(false);
     run(true);
   }
 
-  /// `rows` sequences, at most kRows, to their bins, those that are their own conjugates times `own`, others `shared`.
+  /// Transforms `rows` sequences, at most kRows, to their bins, multiplying bins that are their own conjugates by
+  /// `own`, others by `shared`.
   void forward(const T* from, std::complex<T>* to, std::int64_t rows, T own, T shared) {
     scatter(from, rows);
     run(false);
@@ -73,7 +150,7 @@ class Transform {
     }
   }
 
-  /// The sums over both halves of the bins, weighed so.
+  /// The sums over both halves of the bins, weighted in the same way.
   void inverse(const std::complex<T>* from, T* to, std::int64_t rows, T own, T shared) {
     T* const bins = lanes(spectrum_);
     for (std::int64_t k = 0; k < bins_; ++k) {
@@ -93,18 +170,12 @@ class Transform {
   using Bin = std::complex<Lanes<T>>;
 
   void run(bool back) {
-    if (length_ == 1) {  // which Eigen does not take
-      (back ? sequence_ : spectrum_)[0] = (back ? spectrum_ : sequence_)[0];
-    } else if (back) {
-      fft_.inv(sequence_.data(), spectrum_.data(), length_);
-    } else {
-      fft_.fwd(spectrum_.data(), sequence_.data(), length_);
-    }
+    back ? fft_.inverse(sequence_.data(), spectrum_.data()) : fft_.forward(spectrum_.data(), sequence_.data());
   }
 
   static T* lanes(std::vector<Bin>& bins) { return reinterpret_cast<T*>(bins.data()); }
   bool is_real(std::int64_t k) const { return k == 0 || 2 * k == n_; }
-  // Where element t of a sequence stands: complex numbers are two real ones, or one and zero.
+  // The position of element t of a sequence: complex numbers are two real ones, or one and zero.
   std::int64_t place(std::int64_t t) const { return (n_ % 2 == 0 ? t : 2 * t) * kRows; }
 
   void scatter(const T* from, std::int64_t rows) {
@@ -145,7 +216,7 @@ class Transform {
     }
   }
 
-  // The half that is not stored.
+  // Fills in the half that is not stored.
   void mirror() {
     for (std::int64_t k = 1; k < bins_; ++k) spectrum_[at(n_ - k)] = conj(spectrum_[at(k)]);
   }
@@ -153,12 +224,12 @@ class Transform {
   static std::size_t at(std::int64_t k) { return static_cast<std::size_t>(k); }
   static Bin times_minus_i(const Bin& x) { return {x.imag(), -x.real()}; }
 
-  std::int64_t n_, bins_, length_;  // length_: of the complex transform
-  Eigen::FFT<Lanes<T>> fft_;
+  std::int64_t n_, bins_, length_;  // length_ is that of the complex transform
+  ComplexTransform<T> fft_;
   std::vector<Bin> twiddles_, sequence_, spectrum_;
 };
 
-// One a thread: it has memory of its own.
+// One per thread, because it has its own memory.
 template <class T>
 Transform<T>& transform_of(std::int64_t n) {
   thread_local std::map<std::int64_t, Transform<T>> made;

@@ -1,14 +1,14 @@
 // Overlapping sums and magnitudes on the CPU.
 #include <adjoint/core/parallel.h>
+#include <adjoint/ops/elementwise/scalar_math.h>
 #include <adjoint/ops/signal/kernels.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace adjoint::cpu {
 namespace {
 
-constexpr std::int64_t kElementsPerTask = 1 << 14;  // enough to outweigh handing a task to another thread
+constexpr std::int64_t kFrameElementsPerTask = 1 << 14;  // enough to outweigh handing a task to another thread
 
 // Adds the frames in their order to elements [begin, end) of a signal, which are zero.
 template <class T>
@@ -26,12 +26,12 @@ template <class T>
 void add(const Tensor& in, Tensor& out, const FrameAttr& attr) {
   const T* const from = in.data<T>();
   T* const to = out.mutable_data<T>();
-  const std::int64_t blocks = (attr.length - 1) / kElementsPerTask + 1;
-  parallel_ranges(out.numel() / attr.length * blocks, std::max<std::int64_t>(1, kElementsPerTask / attr.length),
+  const std::int64_t blocks = (attr.length - 1) / kFrameElementsPerTask + 1;
+  parallel_ranges(out.numel() / attr.length * blocks, std::max<std::int64_t>(1, kFrameElementsPerTask / attr.length),
                   [&](std::int64_t begin, std::int64_t end) {
                     for (std::int64_t block = begin; block < end; ++block) {
-                      const std::int64_t row = block / blocks, first = block % blocks * kElementsPerTask;
-                      const std::int64_t behind = std::min(attr.length, first + kElementsPerTask);
+                      const std::int64_t row = block / blocks, first = block % blocks * kFrameElementsPerTask;
+                      const std::int64_t behind = std::min(attr.length, first + kFrameElementsPerTask);
                       T* const signal = to + row * attr.length;
                       std::fill(signal + first, signal + behind, T(0));
                       add_frames(from + row * attr.count() * attr.size, signal, first, behind, attr);
@@ -43,10 +43,12 @@ template <class T>
 void measure(const Tensor& in, Tensor& out, bool squared) {
   const T* const from = in.data<T>();
   T* const to = out.mutable_data<T>();
-  parallel_ranges(out.numel(), kElementsPerTask, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) to[i] = from[2 * i] * from[2 * i] + from[2 * i + 1] * from[2 * i + 1];
-    if (squared) return;
-    for (std::int64_t i = begin; i < end; ++i) to[i] = std::sqrt(to[i]);
+  parallel_ranges(out.numel(), kFrameElementsPerTask, [=](std::int64_t begin, std::int64_t end) {
+    if (squared) {
+      for (std::int64_t i = begin; i < end; ++i) to[i] = from[2 * i] * from[2 * i] + from[2 * i + 1] * from[2 * i + 1];
+    } else {
+      for (std::int64_t i = begin; i < end; ++i) to[i] = scalar::hypot(from[2 * i], from[2 * i + 1]);
+    }
   });
 }
 

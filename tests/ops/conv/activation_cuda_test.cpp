@@ -79,7 +79,7 @@ void expect_bits_of_the_two_calls(const cuda::ConvKernel& kernel, const ConvProb
   const bool is_half = mode.dtype == kFloat16 || mode.dtype == kBFloat16;
   expect_same_bits("result", result, activate(is_half ? exact_sums() : sums, activation).to(mode.dtype));
 
-  // For a tape, what the derivative needs is written beside the result.
+  // For a tape, the value that the derivative needs is written beside the result.
   if (differentiates_from_result(activation)) return;
   Tensor linear = Tensor::empty(sums.shape(), {.dtype = mode.dtype, .device = kCUDA});
   problem.linear = linear.raw_mutable_data();
@@ -110,13 +110,14 @@ std::vector<Tensor> gradients(const ConvProblem& p, const Activation& activation
   Tape tape;
   const Tensor y = fused ? conv_transpose(in.input, in.filter, in.bias, p.geometry, activation)
                          : activate(conv_transpose(in.input, in.filter, in.bias, p.geometry), activation);
-  const Tensor seed = (Tensor::arange(0, y.numel()).reshape(y.shape()) * 0.001 - 0.4).to(options.dtype).to(kCUDA);
+  const Tensor seed = (Tensor::arange(0.0, y.numel()).reshape(y.shape()) * 0.001 - 0.4).to(*options.dtype).to(kCUDA);
   std::vector<Tensor> all = tape.gradient(y, {in.input, in.filter, in.bias}, {.record = record, .grad_output = seed});
   for (Tensor& gradient : all) gradient = gradient.detach();
   return all;
 }
 
-// In half precision too: what rounds alike before and after the activation, and derivatives written in what it reads.
+// Also in half precision: activations that round alike before and after, and derivatives written in terms of their
+// input.
 bool keeps_half_gradients(const Activation& activation) {
   return activation.kind == ActivationKind::kNone || activation.kind == ActivationKind::kReLU ||
          activation == Activation::leaky_relu(0.125) || !differentiates_from_result(activation);

@@ -83,7 +83,7 @@ std::vector<Tensor> gradients(Function f, const std::vector<Tensor>& leaves, con
                               const Activation& activation, bool record) {
   Tape tape;
   const Tensor y = f(leaves[0], leaves[1], leaves.size() == 3 ? leaves[2] : Tensor{}, g, activation);
-  const Tensor seed = Tensor::arange(0, y.numel()).reshape(y.shape()) * 0.001 - 0.4;
+  const Tensor seed = Tensor::arange(0.0, y.numel()).reshape(y.shape()) * 0.001 - 0.4;
   std::vector<Tensor> all = tape.gradient(y, leaves, {.record = record, .grad_output = seed});
   for (Tensor& gradient : all) gradient = gradient.detach();
   return all;
@@ -111,7 +111,8 @@ TEST_P(ConvActivation, GradientsHaveTheBitsOfTheTwoCalls) {
   });
 }
 
-// Central differences against first and second derivatives. The problems are real, so that no sum lies at a kink.
+// Central differences against first and second derivatives. The problems have real values, so that no sum lies at a
+// kink.
 TEST_P(ConvActivation, FirstAndSecondOrder) {
   for (std::size_t i = 3; i < small_conv_cases().size(); i += 29) {
     const ConvCase& c = small_conv_cases()[i];
@@ -161,7 +162,7 @@ TEST_P(ConvActivation, FrontEndsTakeIt) {
   expect_same_bits("conv1d", conv1d(line, v1, b, {.dilation = 2, .activation = activation()}),
                    activate(conv1d(line, v1, b, {.dilation = 2}), activation()));
   EXPECT_EQ(conv1d(Tensor::zeros({0, 4, 9}), v1, b, {.activation = activation()}).shape(), (Shape{0, 3, 5}));
-  EXPECT_ERROR(conv2d(x, w, b, {.activation = activation()}), "conv2d: weight's second axis must equal");
+  EXPECT_ERROR(conv2d(x, w, b, {.activation = activation()}), "conv2d: input's axis 1 must have the");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ConvActivation, ::testing::ValuesIn(activation_cases()), ActivationCaseName());

@@ -203,14 +203,14 @@ TEST_F(ConvBadInput, Channels) {
       [&] {
         return conv_transpose2d(Tensor::ones({2, 3, 8, 8}), weight_);
       },
-      "conv_transpose2d: input's channels must equal weight's first axis; got input (2, 3, 8, 8), weight (4, 6, 3, 3); "
-      "pass weight as (C, O / groups, ...) with C = 3");
+      "conv_transpose2d: input's axis 1 must have the 4 channels that weight is for; got 3 channels, input (2, 3, 8, 8), "
+      "weight (4, 6, 3, 3); pass another input or weight");
   refuses(
       [&] {
         return conv2d(input_, Tensor::ones({6, 3, 3, 3}), {}, {.groups = 2});
       },
-      "conv2d: weight's second axis must equal input's channels / groups; got groups 2 for input (2, 4, 8, 8), weight "
-      "(6, 3, 3, 3); pass weight as (O, C / groups, ...) with C / groups = 2");
+      "conv2d: input's axis 1 must have the 6 channels that weight is for; got 4 channels, input (2, 4, 8, 8), weight "
+      "(6, 3, 3, 3) in 2 groups; pass another input or weight");
   refuses(
       [&] {
         return conv_transpose2d(input_, Tensor::ones({4, 3, 3, 3}), Tensor::ones({3}), {.groups = 2});

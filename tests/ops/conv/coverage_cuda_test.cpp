@@ -1,6 +1,6 @@
 // Every compiled kernel of the trio runs, through dispatch's list, and every path through the correlation kernels'
-// loading and storing: random geometries, each exact on integers, until nothing is left. What there is to run is read
-// from the modules of the kernels that ran, so a new kernel needs no line here but its namespace.
+// loading and storing: random geometries, each exact on integers, until nothing is left. The kernels are listed from
+// the modules of those that ran, so a new kernel needs no line here except its namespace.
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/cuda/launch_observer.h>
@@ -66,7 +66,7 @@ std::vector<CUfunction> functions_beside(CUfunction function) {
 bool is_of_the_trio(const std::string& name) {
   for (const char* module : {"correlation::", "correlation_mma::", "weight::", "channelwise::", "narrow::", "packed::",
                              "product::", "col2im::", "blocked::", "sliced::", "rearranged::", "few_results::",
-                             "short_sums::", "tapwise::", "conv_gather", "conv_weight_parts"}) {
+                             "short_sums::", "tapwise::", "pipeline::", "conv_gather", "conv_weight_parts"}) {
     if (name.find(module) != std::string::npos) return true;
   }
   return false;
@@ -82,8 +82,8 @@ bool is_correlation(const std::string& name) {
          name.find("correlation_mma_kernel<") != std::string::npos || is_blocked(name);
 }
 
-/// Where a correlation kernel's code parts by alignment. What the copy engine takes over where everything is aligned is
-/// left to the few problems that it does not take.
+/// The paths of a correlation kernel's code that depend on alignment. Paths that the copy engine replaces for aligned
+/// operands are reached only by the few problems that it does not support.
 std::vector<std::string> all_paths(const std::string& name) {
   if (is_partial(name)) return {};
   const bool mma = name.find("correlation_mma") != std::string::npos;
@@ -137,7 +137,7 @@ std::vector<std::string> paths_of(const std::string& kernel, cuda::ConvProblem p
   return {", copies of " + std::to_string(loaded) + " bytes", stores};
 }
 
-/// What has run, and what of the modules that have been seen has not.
+/// The kernels that have run, and those of the modules seen that have not.
 class Coverage {
  public:
   /// All kernels that `run` launches have run; the correlation kernels among them have taken `paths`.
@@ -312,7 +312,7 @@ std::vector<ConvCase> rare_cases() {
        .kernel = {1, 4},
        .stride = {1, 4}},
   };
-  // Lines whose taps are gathered in tiles of 64 columns. Operands lie anywhere, so that one alone may never be
+  // Lines whose taps are gathered in tiles of 64 columns. Operands lie anywhere, so a single length may never be
   // aligned.
   for (const std::int64_t length : {600, 808, 1224}) {
     cases.push_back(

@@ -1,4 +1,4 @@
-// What the trio promises on a GPU whichever kernel runs: the same bits from run to run, on any grid, at any address and
+// The trio's promises on a GPU, whichever kernel runs: the same bits from run to run, on any grid, at any address and
 // beside other streams; results of more elements than 31 bits count.
 #ifdef ADJOINT_WITH_CUDA
 
@@ -119,9 +119,9 @@ TEST_P(ConvPromisesCuda, EightStreamsAtOnce) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Of a layer whose stages turn quickly, beside copies that keep the multiprocessors' shared memory busy: what is read
-// late must still be there (correlation/cuda/rows/walk.cuh's release_stage(), without which one run of a hundred
-// differs).
+// For a layer whose ring of stages turns quickly, beside copies that keep the multiprocessors' shared memory busy: data
+// that are read late must still be there (correlation/cuda/rows/walk.cuh's release_stage(), without which one run in a
+// hundred differs).
 TEST_P(ConvPromisesCuda, CopiesBesideItDoNotMatter) {
   if (compute_capability() < 90) GTEST_SKIP() << "the copy engine that fills stages came with sm_90";
   constexpr int kRuns = 2000;
@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, ConvPromisesCuda, ::testing::ValuesIn(kConvModes
 TEST(TensorMapCuda, IsMadeInAThreadThatHasCalledNothing) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
   if (compute_capability() < 90) GTEST_SKIP() << "the copy engine that takes tensor maps came with sm_90";
-  const Tensor values = Tensor::full({64}, 1, {.device = kCUDA});
+  const Tensor values = Tensor::full({64}, 1.0, {.device = kCUDA});
   const cuda::TensorMapLayout layout{.data = values.raw_data(),
                                      .dtype = kFloat32,
                                      .extents = {16, 4, 1, 1, 1},
@@ -205,7 +205,7 @@ Tensor ends_of(const Tensor& rows, std::int64_t count) {
   return ends;
 }
 
-// Rows so long that feature and image have more than 2^31 elements, zero but for their ends; the expected values are
+// Rows so long that feature and image have more than 2^31 elements, zero except at their ends; the expected values are
 // those of short rows with the same ends.
 void expect_long_rows_are_exact(const ConvMode& mode) {
   constexpr std::int64_t kChannels = 16;

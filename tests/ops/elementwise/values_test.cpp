@@ -112,7 +112,7 @@ TEST_P(Elementwise, GradientsMatchFiniteDifferences) {
   }
   std::vector<Tensor> in;
   for (int n = 0; n < c.arity; ++n) {
-    // Inside the range and off the quarters, where nothing has a kink.
+    // Inside the range and off the quarters, where no function has a kink.
     std::vector<double> values = testing::reals(6, 40 + static_cast<std::uint64_t>(n));
     for (double& v : values) v = c.low + (c.high - c.low) * (0.1 + 0.8 * (v + 1.0) / 2.0);
     in.push_back(Tensor::from_vector<double>(values, {2, 3}, {.dtype = kFloat64}));
@@ -196,12 +196,12 @@ INSTANTIATE_TEST_SUITE_P(All, ElementwiseCuda, ::testing::ValuesIn(testing::elem
 
 TEST(ElementwiseEdges, IntegersWrapAround) {
   const Tensor most = Tensor::full({1}, 0x1p31 - 1, {.dtype = kInt32});
-  expect_values("int32 +", most + 1.0, {-0x1p31});
+  expect_values("int32 +", most + 1, {-0x1p31});
   expect_values("int32 + tensor", most + most, {-2});
-  expect_values("int32 *", most * 2.0, {-2});
-  expect_values("int32 negated", -(most + 1.0), {-0x1p31});
-  expect_values("int32 abs", abs(most + 1.0), {-0x1p31});
-  expect_values("uint8 -", Tensor::full({1}, 3, {.dtype = kUInt8}) - 5.0, {254});
+  expect_values("int32 *", most * 2, {-2});
+  expect_values("int32 negated", -(most + 1), {-0x1p31});
+  expect_values("int32 abs", abs(most + 1), {-0x1p31});
+  expect_values("uint8 -", Tensor::full({1}, 3, {.dtype = kUInt8}) - 5, {254});
   expect_values("uint8 negated", -Tensor::full({1}, 3, {.dtype = kUInt8}), {253});
 }
 

@@ -1,5 +1,5 @@
-// What the registry cannot say of indexing: sizes that threads share, equal indices, writes through views, what is
-// refused on recorded tensors, and CUDA's indices out of range.
+// Indexing cases that the registry has no form for: sizes that threads share, equal indices, writes through views,
+// calls refused on recorded tensors, and CUDA's indices out of range.
 #include <adjoint/core/device.h>
 #include <adjoint/core/factories.h>
 #include <adjoint/core/random.h>
@@ -77,6 +77,19 @@ TEST(Index, EqualIndicesGiveTheLastOneTheGradient) {
   expect_values("gradient", src.grad(), {0, 0, 1});
 }
 
+// Also if the index reaches only a part of x.
+TEST(Index, ScatterAddRoundsOnce) {
+  for (const DType dtype : {kBFloat16, kFloat16}) {
+    for (const bool whole : {true, false}) {
+      const Tensor x = Tensor::full({whole ? 1 : 3, 2}, 1.5234375, {.dtype = dtype});
+      const Tensor src = Tensor::from_vector<double>({-1.0078125, -0.46875, -1.359375}, {1, 3}, {.dtype = dtype});
+      const Tensor y = scatter_add(x, 1, ints({1, 1, 1}).reshape({1, 3}), src);
+      EXPECT_EQ(y.dtype(), dtype);
+      EXPECT_EQ(y.select(0, 0).to_vector<double>(), (std::vector<double>{1.5234375, -1.3125}));
+    }
+  }
+}
+
 TEST(Index, PutsThroughViewsAndConverts) {
   Tensor x = counting({3, 4});
   Tensor turned = x.transpose(0, 1);
@@ -90,6 +103,59 @@ TEST(Index, PutsThroughViewsAndConverts) {
   EXPECT_EQ(&index_put_(line, {Slice(0, 0)}, 5.0), &line);
 }
 
+// A mask without axes is an axis of one element, or of none, among the other indices; PyTorch's results.
+TEST(Index, TakesAMaskWithoutAxesAnywhere) {
+  const Tensor x = counting({3, 4}), i = ints({0, 2});
+  const Tensor yes = Tensor::ones({}, {.dtype = kBool}), no = Tensor::zeros({}, {.dtype = kBool});
+  const std::vector<double> rows{0, 1, 2, 3, 8, 9, 10, 11};
+  const auto expect = [&](const std::vector<Index>& indices, const Shape& shape, const std::vector<double>& values) {
+    const Tensor found = index(x, indices);
+    EXPECT_EQ(found.shape(), shape);
+    expect_values("x[...]", found, values);
+  };
+  expect({i, yes}, {2, 4}, rows);
+  expect({yes, i}, {2, 4}, rows);
+  expect({i, Slice(), yes}, {2, 4}, rows);
+  expect({i.unsqueeze(1), yes}, {2, 1, 4}, rows);
+  expect({kNewAxis, yes, i}, {1, 2, 4}, rows);
+  expect({i, yes, 1}, {2}, {1, 9});
+  expect({i, yes, i}, {2}, {0, 10});
+  expect({1, yes}, {1, 4}, {4, 5, 6, 7});
+  expect({Slice(), yes}, {3, 1, 4}, x.to_vector<double>());
+  expect({Slice(), no}, {3, 0, 4}, {});
+  expect({ints({0}), no}, {0, 4}, {});
+  EXPECT_ERROR(index(x, {i, no}), "index", "(2,)", "(0,)");
+  Tensor written = x.clone();
+  index_put_(written, {i, yes, i}, ints({-1, -2}));
+  expect_values("x[i, True, i] = ...", written, {-1, 1, 2, 3, 4, 5, 6, 7, 8, 9, -2, 11});
+}
+
+// Axes of one element that are dropped stand in front alone.
+TEST(Index, PutsValuesOfManyAxes) {
+  for (const std::vector<Index>& indices : {std::vector<Index>{ints({0, 2})}, {Slice({}, {}, 2)}}) {
+    const auto put = [&](const Shape& shape) {
+      Tensor x = Tensor::zeros({3, 2}, {.dtype = kFloat64});
+      return index_put_(x, indices, counting(shape) + 1.0);
+    };
+    for (const Shape& shape : {Shape{2, 2}, {1, 2, 2}, {1, 1, 2, 2}})
+      expect_values("all", put(shape), {1, 2, 0, 0, 3, 4});
+    for (const Shape& shape : {Shape{2, 1}, {1, 2, 1}}) expect_values("by row", put(shape), {1, 1, 0, 0, 2, 2});
+    for (const Shape& shape : {Shape{2}, {1, 2}, {1, 1, 2}}) expect_values("by column", put(shape), {1, 2, 0, 0, 1, 2});
+    for (const Shape& shape : {Shape{}, {1}, {1, 1, 1}}) expect_values("one", put(shape), {1, 1, 0, 0, 1, 1});
+    for (const Shape& shape : {Shape{2, 1, 2}, {2, 2, 1}, {2, 1, 1}, {1, 2, 1, 2}, {3, 2}, {2, 3}}) {
+      EXPECT_ERROR(put(shape), "index_put_: ", to_string(shape).c_str());
+    }
+  }
+}
+
+TEST(Index, RowsNeedAnAxis) {
+  Tensor scalar = Tensor::ones({});
+  EXPECT_ERROR(embedding_renorm_(scalar, ints({0}), 1.0), "embedding_renorm_: weight must have an axis at least", "()");
+  EXPECT_ERROR(embedding(ints({0}), scalar), "embedding: weight must have an axis at least", "()");
+  EXPECT_EQ(one_hot(Tensor::zeros({0}, {.dtype = kInt64}), 0).shape(), (Shape{0, 0}));
+  EXPECT_ERROR(one_hot(Tensor::zeros({0}, {.dtype = kInt64}), -1), "one_hot: num_classes must be positive");
+}
+
 TEST(Index, PutIsRefusedWhereItWouldSpoilAGradient) {
   Tensor leaf = counting({3}).requires_grad_();
   Tape tape;
@@ -97,7 +163,8 @@ TEST(Index, PutIsRefusedWhereItWouldSpoilAGradient) {
   Tensor y = leaf * 2.0;
   EXPECT_ERROR(index_put_(y, {ints({0})}, 1.0), "index_put_: ");
   Tensor free = counting({3});
-  index_put_(free, {0}, y.select(0, 1));
+  EXPECT_ERROR(index_put_(free, {0}, y.select(0, 1)), "index_put_: ");
+  index_put_(free, {0}, y.select(0, 1).detach());
   EXPECT_FALSE(free.requires_grad());
   expect_values("free", free, {2, 1, 2});
 }
@@ -105,7 +172,7 @@ TEST(Index, PutIsRefusedWhereItWouldSpoilAGradient) {
 TEST(IndexCuda, SumsAreTheSameOnEveryRunAndTheCPUs) {
   if (!cuda_is_available()) GTEST_SKIP() << "needs a CUDA GPU";
   const GeneratorGuard guard(Generator(2));
-  // Of few rows, whose runs are long, and of many; whole numbers, so that the order of a sum does not show.
+  // With few rows, whose runs are long, and with many; whole numbers, so that the order of a sum does not show.
   for (const auto& [rows, width] : std::vector<std::pair<std::int64_t, std::int64_t>>{{3, 1}, {3, 70}, {5000, 40}}) {
     const Tensor weight = randint(-9, 10, {rows, width}, {.dtype = kFloat32});
     const Tensor names = randint(rows, {20000});

@@ -26,7 +26,7 @@ Tensor counted(const Shape& shape, double start, const TensorOptions& options = 
   return Tensor::from_vector(values, shape, options);
 }
 
-// Runs each test on the CPU and, where there is one, on a CUDA device.
+// Runs each test on the CPU and, if there is one, on a CUDA device.
 class Join : public ::testing::TestWithParam<Device> {
  protected:
   void SetUp() override {
@@ -165,7 +165,7 @@ TEST(JoinBadInput, Cat) {
   EXPECT_ERROR(cat({x, Tensor::zeros({2})}, 1), "(2,) in place 1");
   EXPECT_ERROR(cat({x, x}, 2), "cat", "2");
   EXPECT_ERROR(cat({x, x.to(kFloat64)}), "one dtype", "float32 in place 0, float64 in place 1");
-  EXPECT_ERROR(cat({Tensor::scalar(1)}), "cat: tensors must have an axis at least", "stack");
+  EXPECT_ERROR(cat({Tensor::scalar(1.0)}), "cat: tensors must have an axis at least", "stack");
   const Tensor endless = Tensor::zeros({1}, {.dtype = kUInt8}).expand({std::int64_t{1} << 62});
   EXPECT_ERROR(cat({endless, endless}), "cat: the result's extents must fit in 63 bits", "(4611686018427387904,)");
   if (cuda_is_available()) {

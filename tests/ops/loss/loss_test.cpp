@@ -3,6 +3,7 @@
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/tape.h>
+#include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/loss/classification.h>
 #include <adjoint/ops/loss/loss.h>
 #include <adjoint/tests/support/errors.h>
@@ -20,14 +21,14 @@ namespace {
 
 using testing::expect_values;
 
-using Loss = Tensor (*)(const Tensor&, const Tensor&, Reduction);
-Tensor smooth_l1(const Tensor& x, const Tensor& y, Reduction r) { return smooth_l1_loss(x, y, r, 0.5); }
-Tensor huber(const Tensor& x, const Tensor& y, Reduction r) { return huber_loss(x, y, r, 0.5); }
-Tensor charbonnier(const Tensor& x, const Tensor& y, Reduction r) { return charbonnier_loss(x, y, 0.01, r); }
-Tensor bce(const Tensor& x, const Tensor& y, Reduction r) {
+using Loss = Tensor (*)(const Tensor&, const Tensor&, Named<Reduction>);
+Tensor smooth_l1(const Tensor& x, const Tensor& y, Named<Reduction> r) { return smooth_l1_loss(x, y, r, 0.5); }
+Tensor huber(const Tensor& x, const Tensor& y, Named<Reduction> r) { return huber_loss(x, y, r, 0.5); }
+Tensor charbonnier(const Tensor& x, const Tensor& y, Named<Reduction> r) { return charbonnier_loss(x, y, 0.01, r); }
+Tensor bce(const Tensor& x, const Tensor& y, Named<Reduction> r) {
   return binary_cross_entropy_with_logits(x, y, {.reduction = r});
 }
-Tensor kl(const Tensor& x, const Tensor& y, Reduction r) { return kl_div(x, y, {.reduction = r}); }
+Tensor kl(const Tensor& x, const Tensor& y, Named<Reduction> r) { return kl_div(x, y, {.reduction = r}); }
 constexpr Loss kLosses[] = {mse_loss, l1_loss, smooth_l1, huber, charbonnier, bce, kl};
 constexpr Reduction kReductions[] = {Reduction::kMean, Reduction::kSum, Reduction::kNone};
 
@@ -216,6 +217,118 @@ TEST(Loss, EndsOfProbabilitiesHaveFiniteGradients) {
   expect_values("kl_div's target", tape.gradient(divergence, {zero})[0], {0, 3});
 }
 
+// 0 (log 0 - x) is 0 for an impossible class too, and so are its gradients, in both orders.
+void expect_needless_classes_cost_nothing(Device device) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+    const auto made = [&](const std::vector<double>& values) { return vector(values, dtype).to(device); };
+    const Tensor x = made({-kInfinity, -1, -kInfinity}).requires_grad_();
+    const Tensor y = made({0, 1, 0}).requires_grad_();
+    {
+      Tape tape;
+      const Tensor each = kl_div(x, y, {.reduction = Reduction::kNone});
+      expect_values("kl_div", each.detach().to(kCPU), {0, 1, 0});
+      const std::vector<Tensor> first = tape.gradient(each.sum(), {x, y}, {.record = true});
+      expect_values("input", first[0].detach().to(kCPU), {0, -1, 0});
+      expect_values("target", first[1].detach().to(kCPU), {0, 2, 0});
+      const std::vector<Tensor> second = tape.gradient(first[0].sum() + first[1].sum(), {x, y});
+      expect_values("second order, input", second[0].to(kCPU), {0, -1, 0});
+      for (const double value : second[1].to(kCPU).to_vector<double>()) EXPECT_TRUE(std::isfinite(value));
+    }
+    const Tensor logarithms = made({-kInfinity, 0, -kInfinity}).requires_grad_();
+    Tape tape;
+    const Tensor each = kl_div(x, logarithms, {.reduction = Reduction::kNone, .log_target = true});
+    expect_values("log_target", each.detach().to(kCPU), {0, 1, 0});
+    const std::vector<Tensor> first = tape.gradient(each.sum(), {x, logarithms}, {.record = true});
+    expect_values("input", first[0].detach().to(kCPU), {0, -1, 0});
+    expect_values("target", first[1].detach().to(kCPU), {0, 2, 0});
+    const std::vector<Tensor> second = tape.gradient(first[1].sum(), {x, logarithms});
+    expect_values("second order", second[1].to(kCPU), {0, 3, 0});
+    const Tensor logits = made({-kInfinity, kInfinity, kInfinity, -kInfinity}).requires_grad_();
+    const Tensor wanted = made({0, 1, 0, 1});
+    const Tensor bce = binary_cross_entropy_with_logits(logits, wanted, {.reduction = Reduction::kNone});
+    expect_values("logits", bce.detach().to(kCPU), {0, 0, kInfinity, kInfinity});
+    expect_values("logits' gradient", tape.gradient(bce.sum(), {logits})[0].to(kCPU), {0, 0, 1, -1});
+    const Tensor scores = made({0, -kInfinity, 0}).requires_grad_();
+    const Tensor soft = cross_entropy(scores, made({0.5, 0, 0.5}));
+    EXPECT_NEAR(soft.item<double>(), std::log(2.0), 4e-3);
+    expect_values("scores", tape.gradient(soft, {scores})[0].to(kCPU), {0, 0, 0});
+  }
+  const Tensor nan = vector({std::nan("")}).to(device), zero = vector({0}).to(device);
+  EXPECT_TRUE(std::isnan(kl_div(nan, zero, {}).item<double>()));
+  EXPECT_TRUE(
+      std::isnan(kl_div(nan, zero - std::numeric_limits<double>::infinity(), {.log_target = true}).item<double>()));
+}
+
+TEST(Loss, NeedlessClassesCostNothing) { expect_needless_classes_cost_nothing(kCPU); }
+
+TEST(LossCuda, NeedlessClassesCostNothing) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  expect_needless_classes_cost_nothing(kCUDA);
+}
+
+// sqrt(d^2 + eps^2) of every size of either; smooth_l1's parabola as narrow.
+void expect_any_parameter(Device device) {
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const double size : {1e30, 1e-30, 1.0, 1e-44, 1e-200}) {
+      SCOPED_TRACE(size);
+      const Tensor x = vector({0, 1e30, -1e30, 1, -1e-30, 3e37}, dtype).to(device).requires_grad_();
+      const Tensor zero = zeros_like(x.detach());
+      Tape tape;
+      const Tensor each = charbonnier_loss(x, zero, size, Reduction::kNone);
+      const std::vector<double> values = each.detach().to(kCPU).to_vector<double>();
+      const Tensor slopes = tape.gradient(each.sum(), {x}, {.record = true})[0];
+      const std::vector<double> first = slopes.detach().to(kCPU).to_vector<double>();
+      const std::vector<double> second = tape.gradient(slopes.sum(), {x})[0].to(kCPU).to_vector<double>();
+      const std::vector<double> at = x.detach().to(kCPU).to_vector<double>();
+      const double least = dtype == kFloat32 ? 1.2e-38 : 0.0;
+      const double eps = std::max(size, least);
+      for (std::size_t i = 0; i < at.size(); ++i) {
+        const double root = std::hypot(at[i], eps);
+        EXPECT_NEAR(values[i] / root, 1.0, size < 1e-38 && i == 0 ? 1.0 : 1e-6) << at[i];
+        EXPECT_NEAR(first[i], at[i] / root, 1e-6) << at[i];
+        const double curve = eps / root * (eps / root) / root;
+        // Its own factors are at float32's end otherwise.
+        if (curve < 1e37 && i != 0 && eps > 1e-37) {
+          EXPECT_NEAR(second[i], curve, 1e-5 * curve + 1e-37) << at[i];
+        }
+        EXPECT_FALSE(std::isnan(second[i])) << at[i];
+      }
+      const Tensor l1 = smooth_l1_loss(x, zero, Reduction::kNone, size),
+                   huber = huber_loss(x, zero, Reduction::kNone, size);
+      for (const Tensor& other : {l1, huber}) {
+        const std::vector<double> slope =
+            tape.gradient(other.sum(), {x}, {.retain = true})[0].to(kCPU).to_vector<double>();
+        EXPECT_FALSE(std::isnan(other.sum().item<double>()));
+        EXPECT_EQ(slope[0], 0.0);
+        for (const double value : slope) EXPECT_FALSE(std::isnan(value));
+      }
+    }
+  }
+}
+
+TEST(Loss, ParametersOfAnySize) { expect_any_parameter(kCPU); }
+
+TEST(LossCuda, ParametersOfAnySize) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  expect_any_parameter(kCUDA);
+}
+
+TEST(Loss, IgnoresAnIndexThatFloat64DoesNotHold) {
+  constexpr std::int64_t kIgnored = (std::int64_t{1} << 53) + 1;
+  const Tensor scores = Tensor::from_vector<double>({0, 1, 2, 3, 4, 5}, {2, 3});
+  const Tensor target = Tensor::from_vector<std::int64_t>({kIgnored, 1}, {2}, {.dtype = kInt64});
+  const Tensor kept = Tensor::from_vector<std::int64_t>({-100, 1}, {2}, {.dtype = kInt64});
+  for (const std::int64_t ignored :
+       {kIgnored, -kIgnored, std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
+    const Tensor both = Tensor::from_vector<std::int64_t>({ignored, 1}, {2}, {.dtype = kInt64});
+    EXPECT_EQ(cross_entropy(scores, both, {.ignore_index = ignored}).item<double>(),
+              cross_entropy(scores, kept).item<double>());
+    EXPECT_EQ(nll_loss(scores, both, {.ignore_index = ignored}).item<double>(), nll_loss(scores, kept).item<double>());
+  }
+  EXPECT_ERROR(cross_entropy(scores, target, {.ignore_index = kIgnored - 1}), "the ignored index", "9007199254740993");
+}
+
 TEST(Loss, OperandsThatDifferAreErrors) {
   const Tensor a = Tensor::zeros({2, 3});
   EXPECT_ERROR(mse_loss(a, Tensor::zeros({3})),
@@ -258,6 +371,11 @@ TEST(LossCuda, AgreesWithTheCpu) {
       }
     }
   }
+}
+
+TEST(Loss, AMeanOverTheBatchNeedsAnAxis) {
+  const Tensor one = Tensor::ones({});
+  EXPECT_ERROR(kl_div(one, one, Reduction::kBatchMean), "kl_div: a mean over the batch needs an axis; got shape ()");
 }
 
 }  // namespace

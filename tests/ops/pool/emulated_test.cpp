@@ -74,7 +74,10 @@ void check(const Case& c, DType dtype) {
     return PoolAttr{.h = axis(c.height, 1), .w = axis(c.width, 2)};
   };
 
-  const MaxPool2dParams params{c.stride, c.padding, c.dilation, c.ceil_mode};
+  const MaxPool2dParams params{.stride = c.stride,
+                               .padding = c.padding,
+                               .dilation = c.dilation,
+                               .ceil_mode = c.ceil_mode};
   const Tensor x = placed(values, in, dtype, c.offset);
   const auto [maxima, places] = max_pool2d_with_indices(x, c.kernel, params);
   const Shape out = maxima.shape();
@@ -101,7 +104,7 @@ void check(const Case& c, DType dtype) {
       average.divisor = divisor;
       average.counts_padding = counts_padding;
       const auto f = [&](const Tensor& t) {
-        return avg_pool2d(t, c.kernel, {c.stride, c.padding, c.ceil_mode, counts_padding, divisor});
+        return avg_pool2d(t, c.kernel, {{}, c.stride, c.padding, c.ceil_mode, counts_padding, divisor});
       };
       // Whatever the order, sums of these and of their shares are exact.
       const Tensor z = placed(integers(in.numel(), 9, 6), in, dtype, c.offset);
@@ -117,13 +120,13 @@ void check(const Case& c, DType dtype) {
 
 TEST(PoolEmulated, IsTheCpus) {
   const Case cases[] = {
-      // What is formed in packs: rows of whole ones, also where the windows do not end with a pack.
+      // Computed in packs: rows of whole packs, also if the windows do not end with a pack.
       {6, 32, 2, 2, 0},
       {7, 48, 3, 2, 1},
       {5, 32, 3, 1, 1},
       {6, 16, 3, 2, 1},
       {9, 8, 2, 2, 0},
-      // What is not: other widths, paddings, dilations, places in memory; a last window of padding alone.
+      // Not computed in packs: other widths, paddings, dilations, places in memory; a last window of padding alone.
       {5, 31, 2, 2, 0},
       {6, 32, 3, 2, 0},
       {6, 32, 3, 2, 1, 2},

@@ -1,5 +1,5 @@
-// Pooling where the registry (support/operators/pool.cpp) cannot say it: large planes, windows without elements, and
-// unpooling of one index twice.
+// Pooling cases that the registry (support/operators/pool.cpp) has no form for: large planes, windows without elements,
+// and unpooling of one index twice.
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/ops/pool/pool.h>
@@ -53,6 +53,38 @@ TEST(Pool, OfAWindowWithoutElementsIsMinusInfinity) {
   expect_values("index", indices, {-1});
   expect_values("gradient", gradient([&](const Tensor& in) { return max_pool1d(in, 2, params); }, x).gradient,
                 {0, 0, 0});
+}
+
+// The window that would begin just behind the input and its padding in front, as PyTorch leaves it out.
+TEST(Pool, NoWindowBeginsWhereTheInputEnds) {
+  const auto line = [](std::int64_t length) {
+    return Tensor::arange(1, static_cast<double>(length) + 1).reshape({1, length});
+  };
+  struct Case {
+    std::int64_t length, kernel, stride, padding;
+    std::vector<double> maxima, averages;
+  };
+  const std::vector<Case> cases{{5, 2, 3, 1, {1, 4}, {0.5, 3.5}},
+                                {5, 3, 3, 1, {2, 5}, {1, 4}},
+                                {2, 2, 3, 1, {1}, {0.5}},
+                                {4, 2, 2, 0, {2, 4}, {1.5, 3.5}}};
+  for (const Case& c : cases) {
+    const MaxPool1dParams max{.stride = c.stride, .padding = c.padding, .ceil_mode = true};
+    const AvgPool1dParams average{.stride = c.stride, .padding = c.padding, .ceil_mode = true};
+    expect_values("maxima", max_pool1d(line(c.length), c.kernel, max), c.maxima);
+    expect_values("averages", avg_pool1d(line(c.length), c.kernel, average), c.averages);
+    const Tensor column = line(c.length).reshape({1, c.length, 1}), row = line(c.length).reshape({1, 1, c.length});
+    const Size2 down{c.kernel, 1}, along{1, c.kernel}, by_column{c.stride, 1}, by_row{1, c.stride};
+    const Size2 above{c.padding, 0}, beside{0, c.padding};
+    expect_values("of a column", max_pool2d(column, down, {.stride = by_column, .padding = above, .ceil_mode = true}),
+                  c.maxima);
+    expect_values("of a row", max_pool2d(row, along, {.stride = by_row, .padding = beside, .ceil_mode = true}),
+                  c.maxima);
+    expect_values("of a column", avg_pool2d(column, down, {.stride = by_column, .padding = above, .ceil_mode = true}),
+                  c.averages);
+    expect_values("of a row", avg_pool2d(row, along, {.stride = by_row, .padding = beside, .ceil_mode = true}),
+                  c.averages);
+  }
 }
 
 TEST(Pool, UnpoolsTheLastOfSeveralWithOneIndex) {

@@ -179,15 +179,15 @@ TEST(Interpolate, HalfPrecisionRoundsOnce) {
   }
 }
 
-// An axis whose extent stays is copied: what is not finite stays where it is, forward and backward.
+// An axis whose extent does not change is copied: non-finite values stay in place, forward and backward.
 void expect_copied_axis(const TensorOptions& options) {
   constexpr double kInf = std::numeric_limits<double>::infinity(), kNaN = std::numeric_limits<double>::quiet_NaN();
   for (const bool turned : {false, true}) {
     for (const bool bicubic : {false, true}) {
       for (const int variant : {0, 1, 2, 3}) {
-        SCOPED_TRACE(to_string(options.dtype) + (turned ? " turned" : "") + (bicubic ? " bicubic " : " bilinear ") +
+        SCOPED_TRACE(to_string(*options.dtype) + (turned ? " turned" : "") + (bicubic ? " bicubic " : " bilinear ") +
                      std::to_string(variant));
-        // (4, 3) -> (4, 7): rows 0 and 2 hold what is not finite, rows 1 and 3 stay constant.
+        // (4, 3) -> (4, 7): rows 0 and 2 hold non-finite values, rows 1 and 3 stay constant.
         const std::vector<double> values = {kInf, kInf, kInf, 2, 2, 2, kNaN, kNaN, kNaN, -1, -1, -1};
         Tensor x = Tensor::from_vector(values, {4, 3}, options);
         InterpolateParams params{.mode = bicubic ? Interpolation::kBicubic : Interpolation::kBilinear,
@@ -291,7 +291,7 @@ TEST(InterpolateCuda, LongLinesAreResampledInBlocks) {
   expect_long_lines({.dtype = kFloat64, .device = kCUDA});
 }
 
-// Bytes of resident memory beyond those at the start, at the most; 0 where the kernel does not say.
+// Peak bytes of resident memory beyond those at the start; 0 if the kernel does not report them.
 template <class F>
 std::int64_t peak_bytes(F&& f) {
   const auto kibibytes = [](const std::string& key) {
@@ -378,7 +378,7 @@ TEST(Interpolate, ErrorsNameTheRule) {
 }
 
 TEST(PixelShuffle, MovesChannelsToPixels) {
-  const Tensor x = Tensor::arange(0, 16).reshape({4, 2, 2});
+  const Tensor x = Tensor::arange(0.0, 16).reshape({4, 2, 2});
   const Tensor y = pixel_shuffle(x, 2);
   EXPECT_EQ(y.shape(), (Shape{1, 4, 4}));
   EXPECT_EQ(y.to_vector<int>(), (std::vector<int>{0, 4, 1, 5, 8, 12, 9, 13, 2, 6, 3, 7, 10, 14, 11, 15}));

@@ -60,7 +60,7 @@ TEST(Roll, HasTheRightGradients) {
 
 TEST(Roll, SaysWhatIsWrong) {
   EXPECT_ERROR(roll(Tensor::ones({2, 3}), 1, 2), "roll: ", "2");
-  EXPECT_ERROR(roll(Tensor::scalar(1), 1, 0), "roll: ");
+  EXPECT_ERROR(roll(Tensor::scalar(1.0), 1, 0), "roll: ");
   EXPECT_ERROR(roll(Tensor{}, 1, 0), "roll: ", "x");
   const Tensor endless = Tensor::zeros({1}, {.dtype = kUInt8}).expand({(std::int64_t{1} << 62) + 5});
   EXPECT_THROW(roll(endless, -1, 0), OutOfMemoryError);

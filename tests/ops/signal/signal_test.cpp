@@ -1,4 +1,5 @@
-// What the registry of operators cannot say of signals: every length, rows that do not meet, large sizes, round trips.
+// Signal cases that the registry of operators has no form for: every length, rows that must not affect each other,
+// large sizes, round trips.
 #include <adjoint/core/device.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/tape.h>
@@ -12,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -63,6 +65,50 @@ TEST(Fft, IsTheDefinitionForEveryLength) {
     with_more.select(0, 0).select(0, 1).fill_(3.0);
     if (n % 2 == 0) with_more.select(0, -1).select(0, 1).fill_(-2.0);
     expect_same_bits("imaginary parts", irfft(with_more, n), irfft(rfft(x), n));
+  }
+}
+
+// Lengths with large prime factors, of each way that they are cut: prime, twice a prime, a product of two, a square,
+// and two that are next to the border.
+TEST(Fft, TakesNoLongerForPrimes) {
+  for (const std::int64_t n : {61, 67, 122, 134, 521, 1042, 4099, 1021 * 13, 317 * 317, 100003, 2 * 100003}) {
+    SCOPED_TRACE(n);
+    const Tensor x = noise({2, n}, 3);
+    const Tensor bins = rfft(x), bins32 = rfft(x.to(kFloat32));
+    const std::vector<double> values = x.to_vector<double>(), found = bins.to_vector<double>(),
+                              found32 = bins32.to_vector<double>();
+    const auto size = static_cast<std::size_t>(n), count = size / 2 + 1;
+    const double scale = std::sqrt(static_cast<double>(n));
+    for (const std::size_t row : {0U, 1U}) {
+      for (const std::size_t k : {std::size_t{0}, std::size_t{1}, count / 3, count - 2, count - 1}) {
+        std::complex<double> sum = 0;
+        for (std::size_t t = 0; t < size; ++t) {
+          const double turns = static_cast<double>(k * t % size) / static_cast<double>(n);
+          sum += values[row * size + t] * std::polar(1.0, -2 * std::numbers::pi * turns);
+        }
+        const std::size_t at = 2 * (row * count + k);
+        EXPECT_NEAR(found[at], sum.real(), 2e-14 * scale) << k;
+        EXPECT_NEAR(found[at + 1], sum.imag(), 2e-14 * scale) << k;
+        EXPECT_NEAR(found32[at], sum.real(), 2e-6 * scale) << k;
+        EXPECT_NEAR(found32[at + 1], sum.imag(), 2e-6 * scale) << k;
+      }
+    }
+    expect_near("back", irfft(bins, n), values, 1e-13);
+    expect_near("back in float32", irfft(bins32, n), values, 4e-6);
+    expect_same_bits("a row alone", rfft(x.narrow(0, 1, 1)), bins.narrow(0, 1, 1));
+  }
+}
+
+TEST(Fft, GradientsOfPrimesAreTheAdjoints) {
+  for (const std::int64_t n : {67, 134, 4099}) {
+    const Tensor x = noise({n}, 4).requires_grad_();
+    Tape tape;
+    const Tensor bins = rfft(x), weights = noise(bins.shape(), 5);
+    const Tensor gradient = tape.gradient((bins * weights).sum(), {x})[0];
+    const Tensor other = noise({n}, 6);
+    const PauseTape pause;
+    EXPECT_NEAR((gradient * other).sum().item<double>(), (rfft(other) * weights).sum().item<double>(),
+                1e-11 * static_cast<double>(n));
   }
 }
 
@@ -172,6 +218,17 @@ TEST(Signal, AgreesOnCuda) {
     const IstftOptions back{.hop_length = 120, .win_length = 600, .window = window_there, .length = 30000};
     expect_near("istft", istft(bins_there, 1024, back).to(kCPU), x.to_vector<double>(), tolerance);
     expect_same_bits("again", istft(bins_there, 1024, back).to(kCPU), istft(bins_there, 1024, back).to(kCPU));
+  }
+}
+
+TEST(Spectrogram, OfBothSidesMirrorsEvenAndOddLengths) {
+  const Tensor x = Tensor::from_vector<double>({1, -2, 4, 3, 0.5, -1, 2, 5, 1, -3, 2, 1}, {12}, {.dtype = kFloat64});
+  for (const std::int64_t n : {4, 5, 7, 8}) {
+    const Tensor both = spectrogram(x, n, {.onesided = false}), half = spectrogram(x, n);
+    ASSERT_EQ(both.size(0), n);
+    for (std::int64_t bin = 0; bin < n; ++bin) {
+      EXPECT_EQ(both.select(0, bin).to_vector<double>(), half.select(0, std::min(bin, n - bin)).to_vector<double>());
+    }
   }
 }
 

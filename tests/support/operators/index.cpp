@@ -17,9 +17,9 @@ Tensor ints(const std::vector<std::int64_t>& values) {
   return Tensor::from_vector(values, {static_cast<std::int64_t>(values.size())}, {.dtype = kInt64});
 }
 
-Out put(const Tensor& x, const std::vector<Index>& indices, const auto& value) {
+Out put(const Tensor& x, const std::vector<Index>& indices, const auto& value, bool accumulate = false) {
   Tensor y = x.detach().clone();
-  return {index_put_(y, indices, value)};
+  return {index_put_(y, indices, value, accumulate)};
 }
 
 std::vector<OperatorCase> picking_cases() {
@@ -31,6 +31,19 @@ std::vector<OperatorCase> picking_cases() {
       {.name = "scatter/value", .call = [](In in) -> Out { return {scatter(in[0], -1, in[1], 2.5)}; }},
       {.name = "scatter_add",
        .call = [](In in) -> Out { return {scatter_add(in[0], 1, in[1], in[2])}; },
+       .takes = Takes::kNumbers},
+      {.name = "take_along_dim", .call = [](In in) -> Out { return {take_along_dim(in[0], in[1], 1)}; }, .takes = kAny},
+      {.name = "take_along_dim/broadcast",
+       .call = [](In in) -> Out { return {take_along_dim(in[0], in[1], -1)}; },
+       .takes = kAny},
+      {.name = "take_along_dim/all",
+       .call = [](In in) -> Out { return {take_along_dim(in[0], in[1])}; },
+       .takes = kAny},
+      {.name = "index_add",
+       .call = [](In in) -> Out { return {index_add(in[0], 1, in[1], in[2])}; },
+       .takes = Takes::kNumbers},
+      {.name = "index_add/alpha",
+       .call = [](In in) -> Out { return {index_add(in[0], 0, in[1], in[2], 2)}; },
        .takes = Takes::kNumbers},
       {.name = "embedding", .call = [](In in) -> Out { return {embedding(in[0], in[1])}; }, .takes = kAny},
       {.name = "embedding/padding", .call = [](In in) -> Out { return {embedding(in[0], in[1], -2)}; }, .takes = kAny},
@@ -92,16 +105,30 @@ std::vector<OperatorCase> indexing_cases() {
       {.name = "index_put_",
        .call =
            [](In in) {
-             return put(in[0], {Slice(), Slice({}, {}, 2)}, in[1]);
+             return put(in[0], {Slice(), Slice({}, {}, 2)}, in[1].detach());
            },
        .takes = kAny,
        .differentiable = false},
       {.name = "index_put_/tensors",
        .call =
            [](In in) {
-             return put(in[0], {in[2], Slice(), in[3]}, in[1]);
+             return put(in[0], {in[2], Slice(), in[3]}, in[1].detach());
            },
        .takes = kAny,
+       .differentiable = false},
+      {.name = "index_put_/accumulate",
+       .call =
+           [](In in) {
+             return put(in[0], {in[2], in[3]}, in[1].detach(), true);
+           },
+       .takes = Takes::kNumbers,
+       .differentiable = false},
+      {.name = "index_put_/accumulate_slice",
+       .call =
+           [](In in) {
+             return put(in[0], {Slice(), Slice({}, {}, 2)}, in[1].detach(), true);
+           },
+       .takes = Takes::kNumbers,
        .differentiable = false},
       {.name = "index_put_/mask",
        .call = [](In in) { return put(in[0], {in[1]}, 2.0); },
@@ -143,6 +170,27 @@ std::vector<BadCall> bad_calls() {
       {"scatter", [] { scatter(Tensor::ones({3}, {.dtype = kInt32}), 0, ints({0}), 0.5); }, {"0.5", "int32"}},
       {"scatter_add", [] { scatter_add(Tensor::ones({3}), 1, ints({0}), Tensor::ones({1})); }, {"axis"}},
       {"scatter_add", [] { scatter_add(Tensor::ones({3}), 0, ints({3}), Tensor::ones({1})); }, {"[0, 3)", "got 3"}},
+      {"take_along_dim",
+       [] {
+         take_along_dim(Tensor::ones({3, 2}), ints({1}), 0);
+       },
+       {"axes", "(1,)", "(3, 2)"}},
+      {"take_along_dim", [] { take_along_dim(Tensor::ones({3}), ints({3})); }, {"[0, 3)", "got 3"}},
+      {"index_add",
+       [] {
+         index_add(Tensor::ones({3, 2}), 0, ints({0}), Tensor::ones({2, 2}));
+       },
+       {"along axis 0", "(1,)", "(2, 2)"}},
+      {"index_add", [] { index_add(Tensor::ones({3}), 0, ints({3}), Tensor::ones({1})); }, {"[0, 3)", "got 3"}},
+      {"index_add",
+       [] { index_add(Tensor::ones({3}, {.dtype = kInt64}), 0, ints({0}), ints({1}), 0.5); },
+       {"0.5", "int64"}},
+      {"index_put_",
+       [] {
+         Tensor x = Tensor::ones({3}, {.dtype = kBool});
+         index_put_(x, {0}, 1.0, true);
+       },
+       {"bool", "(3,)"}},
       {"embedding",
        [] {
          embedding(ints({4}), Tensor::ones({4, 2}));
@@ -153,7 +201,7 @@ std::vector<BadCall> bad_calls() {
          embedding(ints({1}), Tensor::ones({4, 2}), 4);
        },
        {"padding_idx", "4"}},
-      {"embedding", [] { embedding(ints({1}), Tensor::scalar(1)); }, {"axis", "()"}},
+      {"embedding", [] { embedding(ints({1}), Tensor::scalar(1.0)); }, {"axis", "()"}},
       {"embedding_renorm_",
        [] {
          Tensor weight = Tensor::ones({3, 2});

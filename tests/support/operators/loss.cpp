@@ -9,7 +9,7 @@ using In = const std::vector<Tensor>&;
 using Out = std::vector<Tensor>;
 
 // Three rows: one for each reduction.
-template <Tensor (*kLoss)(const Tensor&, const Tensor&, Reduction)>
+template <Tensor (*kLoss)(const Tensor&, const Tensor&, Named<Reduction>)>
 void add(std::vector<OperatorCase>& cases, const std::string& name) {
   cases.push_back(
       {.name = name + "/mean", .call = [](In in) -> Out { return {kLoss(in[0], in[1], Reduction::kMean)}; }});
@@ -18,15 +18,17 @@ void add(std::vector<OperatorCase>& cases, const std::string& name) {
       {.name = name + "/none", .call = [](In in) -> Out { return {kLoss(in[0], in[1], Reduction::kNone)}; }});
 }
 
-Tensor smooth_l1(const Tensor& x, const Tensor& y, Reduction r) { return smooth_l1_loss(x, y, r, 0.8); }
-Tensor huber(const Tensor& x, const Tensor& y, Reduction r) { return huber_loss(x, y, r, 0.8); }
-Tensor charbonnier(const Tensor& x, const Tensor& y, Reduction r) { return charbonnier_loss(x, y, 0.5, r); }
-Tensor bce(const Tensor& x, const Tensor& y, Reduction r) { return binary_cross_entropy(x, y, {.reduction = r}); }
-Tensor logits(const Tensor& x, const Tensor& y, Reduction r) {
+Tensor smooth_l1(const Tensor& x, const Tensor& y, Named<Reduction> r) { return smooth_l1_loss(x, y, r, 0.8); }
+Tensor huber(const Tensor& x, const Tensor& y, Named<Reduction> r) { return huber_loss(x, y, r, 0.8); }
+Tensor charbonnier(const Tensor& x, const Tensor& y, Named<Reduction> r) { return charbonnier_loss(x, y, 0.5, r); }
+Tensor bce(const Tensor& x, const Tensor& y, Named<Reduction> r) {
+  return binary_cross_entropy(x, y, {.reduction = r});
+}
+Tensor logits(const Tensor& x, const Tensor& y, Named<Reduction> r) {
   return binary_cross_entropy_with_logits(x, y, {.reduction = r});
 }
-Tensor kl(const Tensor& x, const Tensor& y, Reduction r) { return kl_div(x, y, {.reduction = r}); }
-Tensor kl_log(const Tensor& x, const Tensor& y, Reduction r) {
+Tensor kl(const Tensor& x, const Tensor& y, Named<Reduction> r) { return kl_div(x, y, {.reduction = r}); }
+Tensor kl_log(const Tensor& x, const Tensor& y, Named<Reduction> r) {
   return kl_div(x, y, {.reduction = r, .log_target = true});
 }
 template <Reduction kReduction>

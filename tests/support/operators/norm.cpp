@@ -101,7 +101,7 @@ OperatorFamily norm_operators() {
                [] {
                  batch_norm(Tensor::ones({2, 3}), {}, {}, Tensor::ones({2}), {}, true);
                },
-               {"weight", "(3,)", "(2,)"}},
+               {"weight", "3 in input (2, 3)", "(2,)"}},
               {"batch_norm",
                [] {
                  batch_norm(Tensor::ones({2, 3}, {.dtype = kInt64}), {}, {}, {}, {}, true);

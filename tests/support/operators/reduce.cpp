@@ -1,4 +1,5 @@
 // Reductions.
+#include <adjoint/ops/reduce/close.h>
 #include <adjoint/ops/reduce/reduce.h>
 #include <adjoint/ops/scan/scan.h>
 #include <adjoint/ops/softmax/softmax.h>
@@ -151,6 +152,16 @@ OperatorFamily reduce_operators() {
               {.name = "log_softmax/infinite",
                .call = [](In in) -> Out { return {log_softmax(in[0].detach(), 1)}; },
                .differentiable = false},
+              {.name = "isclose",
+               .call = [](In in) -> Out { return {isclose(in[0], in[1])}; },
+               .takes = Takes::kEverything,
+               .differentiable = false},
+              {.name = "isclose/tolerances",
+               .call = [](In in) -> Out {
+                 return {isclose(in[0], in[1], {.rtol = 0.0, .atol = 0.5, .equal_nan = true})};
+               },
+               .takes = Takes::kEverything,
+               .differentiable = false},
               {.name = "cumsum", .call = [](In in) -> Out { return {cumsum(in[0], 1)}; }, .takes = Takes::kEverything},
               {.name = "cumsum/first_axis",
                .call = [](In in) -> Out { return {cumsum(in[0], 0)}; },
@@ -167,6 +178,13 @@ OperatorFamily reduce_operators() {
            {"axis", "2"}},
           {"log_softmax", [] { (void)log_softmax(Tensor::ones({2}, {.dtype = kInt32}), 0); }, {"floating point"}},
           {"cumsum", [] { (void)cumsum(Tensor{}, 0); }, {"x"}},
+          {"isclose", [] { (void)isclose(Tensor::ones({2}), Tensor{}); }, {"b"}},
+          {"isclose",
+           [] { (void)isclose(Tensor::ones({2}), Tensor::ones({2}), {.rtol = -1.0}); },
+           {"negative", "rtol -1"}},
+          {"isclose", [] { (void)isclose(Tensor::ones({2}), Tensor::ones({3})); }, {"(2,)", "(3,)"}},
+          {"allclose", [] { (void)allclose(Tensor::ones({2}), Tensor::ones({3})); }, {"(2,)", "(3,)"}},
+          {"equal", [] { (void)equal(Tensor{}, Tensor::ones({3})); }, {"a"}},
           {"sum",
            [] {
              (void)Tensor::ones({2, 3}).sum({2});

@@ -61,6 +61,26 @@ OperatorFamily signal_operators() {
               transform("irfft/nonfinite", [](In in) -> Out { return finite(irfft(in[0], 6), {-1}); }),
               transform("irfft/odd", [](In in) -> Out { return {irfft(in[0], 7, FFTNorm::kOrtho)}; }),
               transform("irfft/padded", [](In in) -> Out { return {irfft(in[0], 10, FFTNorm::kForward)}; }),
+              transform("rfft2", [](In in) -> Out { return {rfft2(in[0])}; }),
+              transform("rfft2/ortho", [](In in) -> Out { return {rfft2(in[0], {}, FFTNorm::kOrtho)}; }),
+              transform("rfft2/forward",
+                        [](In in) -> Out {
+                          return {rfft2(in[0], {6, 3}, FFTNorm::kForward)};
+                        }),
+              transform("irfft2", [](In in) -> Out { return {irfft2(in[0])}; }),
+              transform("irfft2/ortho",
+                        [](In in) -> Out {
+                          return {irfft2(in[0], {5, 7}, FFTNorm::kOrtho)};
+                        }),
+              transform("irfft2/forward", [](In in) -> Out { return {irfft2(in[0], {}, FFTNorm::kForward)}; }),
+              transform("rfft2/nonfinite",
+                        [](In in) -> Out {
+                          return finite(rfft2(in[0].reshape({-1, 2, 3})), {1, 2, 3});
+                        }),
+              transform("irfft2/nonfinite",
+                        [](In in) -> Out {
+                          return finite(irfft2(in[0].reshape({-1, 1, 2, 2})), {1, 2});
+                        }),
               transform("irfft/one", [](In in) -> Out { return {irfft(in[0], 1)}; }),
               {.name = "frame", .call = [](In in) -> Out { return {frame(in[0], 4, 2)}; }, .takes = Takes::kEverything},
               {.name = "frame/apart",
@@ -188,7 +208,7 @@ OperatorFamily signal_operators() {
       .bad_calls = {
           {"rfft", [] { rfft(Tensor()); }, {"x"}},
           {"rfft", [] { rfft(Tensor::ones({4}, {.dtype = kInt64})); }, {"floating point", "int64"}},
-          {"rfft", [] { rfft(Tensor::scalar(1)); }, {"axes", "()"}},
+          {"rfft", [] { rfft(Tensor::scalar(1.0)); }, {"axes", "()"}},
           {"rfft",
            [] {
              rfft(Tensor::ones({3, 0}));
@@ -196,6 +216,27 @@ OperatorFamily signal_operators() {
            {"n must", "got 0", "(3, 0)"}},
           {"rfft", [] { rfft(Tensor::ones({3}), -2); }, {"n must", "got -2"}},
           {"rfft", [] { rfft(Tensor::ones({3}), 0, static_cast<FFTNorm>(3)); }, {"FFTNorm", "3"}},
+          {"rfft2", [] { rfft2(Tensor::ones({3})); }, {"axes", "(3,)"}},
+          {"rfft2",
+           [] {
+             rfft2(Tensor::ones({3, 3}), {3});
+           },
+           {"two lengths", "(3,)"}},
+          {"rfft2",
+           [] {
+             rfft2(Tensor::ones({3, 3}), {-1, 3});
+           },
+           {"n must", "got -1"}},
+          {"irfft2",
+           [] {
+             irfft2(Tensor::ones({3, 2}));
+           },
+           {"(..., H, bins, 2)", "(3, 2)"}},
+          {"irfft2",
+           [] {
+             irfft2(Tensor::ones({3, 1, 2}));
+           },
+           {"n must", "got 0"}},
           {"irfft",
            [] {
              irfft(Tensor::ones({4, 3}));
@@ -213,7 +254,7 @@ OperatorFamily signal_operators() {
            {"n must", "got 0"}},
           {"frame", [] { frame(Tensor::ones({3}), 4, 1); }, {"as long as one frame", "(3,)", "4"}},
           {"frame", [] { frame(Tensor::ones({3}), 2, 0); }, {"hop 0"}},
-          {"frame", [] { frame(Tensor::scalar(1), 1, 1); }, {"axes", "()"}},
+          {"frame", [] { frame(Tensor::scalar(1.0), 1, 1); }, {"axes", "()"}},
           {"overlap_add", [] { overlap_add(Tensor::ones({3}), 1); }, {"(..., T, size)", "(3,)"}},
           {"overlap_add",
            [] {

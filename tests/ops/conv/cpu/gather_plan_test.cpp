@@ -1,4 +1,4 @@
-// Which of the CPU's convolutions shift a slab in place of gathering each tap: what they compute is the same.
+// The CPU's convolutions that shift a slab instead of gathering each tap: both compute the same.
 #include <adjoint/ops/conv/cpu/gather_plan.h>
 #include <adjoint/tests/support/conv_cases.h>
 
@@ -34,6 +34,24 @@ TEST(GatherPlan, NarrowProductsOfSeveralTapsAreShifts) {
     c.padding = {0, 0};
     c.dilation = {1, 60};
     EXPECT_FALSE(shifts(c, transposed)) << "a slab of more elements than its taps gather";
+  }
+}
+
+// A channel for each filter, which is as long as a reverberation.
+TEST(GatherPlan, LongFiltersOfFewChannelsAreShifts) {
+  for (const std::int64_t taps : {511, 512, 513, 1025, 2049, 20001}) {
+    for (const std::int64_t channels : {1, 4}) {
+      const ConvCase c{.batch = 1,
+                       .in_channels = channels * 2,
+                       .out_channels = channels * 2,
+                       .groups = 2,
+                       .input = {1, 30000},
+                       .kernel = {1, taps},
+                       .padding = {0, taps / 2}};
+      for (const bool transposed : {false, true}) {
+        EXPECT_EQ(shifts(c, transposed), channels == 1 || taps < 8000) << taps << " " << channels;
+      }
+    }
   }
 }
 

@@ -17,9 +17,9 @@ class ConvCpuIsa : public ::testing::TestWithParam<ConvCase> {
   ::testing::ScopedTrace trace_;
 };
 
-TEST_P(ConvCpuIsa, EveryOneEqualsTheOracle) {
+void expect_every_one_equals_the_oracle(const ConvCase& c) {
   const CpuBackendGuard loops(CpuBackend::kVector);
-  const ConvProblem p = integer_problem(geometry(GetParam()));
+  const ConvProblem p = integer_problem(geometry(c));
   const TrioValues expected = oracle_trio(p);
   for (const CpuIsa isa : {CpuIsa::kBaseline, CpuIsa::kAvx2, CpuIsa::kAvx512}) {
     if (isa > best_cpu_isa()) continue;
@@ -27,6 +27,28 @@ TEST_P(ConvCpuIsa, EveryOneEqualsTheOracle) {
     for (const DType dtype : {kFloat32, kFloat64}) {
       SCOPED_TRACE(to_string(dtype) + ", instruction set " + std::to_string(static_cast<int>(isa)));
       expect_trio_values(run_trio(p, {.dtype = dtype}), expected);
+    }
+  }
+}
+
+TEST_P(ConvCpuIsa, EveryOneEqualsTheOracle) { expect_every_one_equals_the_oracle(GetParam()); }
+
+// Filters of more taps than are added up at a time, of a channel or a few.
+TEST(ConvCpuIsaLong, EveryOneEqualsTheOracle) {
+  for (const std::int64_t taps : {512, 513, 1025, 1100}) {
+    for (const std::int64_t channels : {1, 3}) {
+      for (const std::int64_t stride : {1, 2}) {
+        SCOPED_TRACE(taps * 100 + channels * 10 + stride);
+        expect_every_one_equals_the_oracle({.rank = 1,
+                                            .batch = 1,
+                                            .in_channels = 2 * channels,
+                                            .out_channels = 2 * channels,
+                                            .groups = 2,
+                                            .input = {1, 700},
+                                            .kernel = {1, taps},
+                                            .stride = {1, stride},
+                                            .padding = {0, taps / 2}});
+      }
     }
   }
 }

@@ -81,6 +81,14 @@ inline void store_matrices(std::uint32_t address, const std::uint32_t (&units)[4
     std::memcpy(emulation::shared_pointer(row(lane / 4) + 4 * (lane % 4)), &unit, sizeof(unit));
   });
 }
+inline void store_matrices_transposed(std::uint32_t address, const std::uint32_t (&units)[4]) {
+  move_matrices("stmatrix", units, address, [](const auto& row, std::uint32_t lane, const std::uint32_t& unit) {
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      const auto half = static_cast<std::uint16_t>(unit >> 16 * i);
+      std::memcpy(emulation::shared_pointer(row(lane % 4 * 2 + i) + 2 * (lane / 4)), &half, sizeof(half));
+    }
+  });
+}
 template <int kThreads>
 void barrier(int index) {
   emulation::block_barrier(index, kThreads);
@@ -221,7 +229,7 @@ void lower_register_limit() {}
 
 inline float add_away_from_zero(float a, float b) {
   const float sum = a + b, b_in_sum = sum - a;
-  const float rest = (a - (sum - b_in_sum)) + (b - b_in_sum);  // Knuth's two-sum; NaN where the sum is not finite
+  const float rest = (a - (sum - b_in_sum)) + (b - b_in_sum);  // Knuth's two-sum; NaN if the sum is not finite
   const bool away = a < 0 ? rest < 0 : rest > 0;
   return away ? std::nextafter(sum, a < 0 ? -INFINITY : INFINITY) : sum;
 }

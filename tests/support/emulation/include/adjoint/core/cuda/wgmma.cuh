@@ -20,9 +20,9 @@ inline std::uint64_t matrix_descriptor(std::uint32_t shared_address, int k_strid
          static_cast<std::uint64_t>(static_cast<std::uint32_t>(row_stride_bytes) >> 4) << 32;
 }
 
-inline std::uint64_t swizzled_descriptor(std::uint32_t shared_address) {
+inline std::uint64_t swizzled_descriptor(std::uint32_t shared_address, int eight_bytes = 1024) {
   return static_cast<std::uint64_t>((shared_address & 0x3ffffU) >> 4) | std::uint64_t{1} << 16 |
-         static_cast<std::uint64_t>(1024 >> 4) << 32 | std::uint64_t{1} << 62;
+         static_cast<std::uint64_t>(static_cast<std::uint32_t>(eight_bytes) >> 4) << 32 | std::uint64_t{1} << 62;
 }
 
 enum class Major { kK, kMN };

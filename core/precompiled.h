@@ -1,0 +1,24 @@
+// The precompiled header of the library (cmake/AdjointModule.cmake). Files still include what they use: CUDA files are
+// compiled without it.
+#pragma once
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/convert.h>
+#include <adjoint/core/op.h>
+#include <adjoint/core/parallel.h>
+#include <adjoint/core/tape.h>
+#include <adjoint/core/tensor.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>

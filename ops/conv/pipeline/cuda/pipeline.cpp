@@ -1,0 +1,18 @@
+// Calls the pipeline's kernel for an arithmetic; each has its own translation unit.
+#include <adjoint/ops/conv/pipeline/cuda/pipeline.h>
+
+#include <adjoint/core/check.h>
+
+namespace adjoint::cuda {
+
+void run_pipeline(const PipelinePlan& plan, Arithmetic arithmetic, const PipelineCall& call, int device) {
+  switch (arithmetic) {
+    case Arithmetic::kBFloat16: return run_pipeline_in<Arithmetic::kBFloat16>(plan, call, device);
+    case Arithmetic::kFloat16: return run_pipeline_in<Arithmetic::kFloat16>(plan, call, device);
+    case Arithmetic::kTF32: return run_pipeline_in<Arithmetic::kTF32>(plan, call, device);
+    case Arithmetic::kFloat32: break;
+  }
+  ADJOINT_ASSERT(false, "float32 has no pipeline");
+}
+
+}  // namespace adjoint::cuda

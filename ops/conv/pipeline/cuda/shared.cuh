@@ -1,0 +1,67 @@
+// The layout of a pipeline block's shared memory, and the arguments of its kernel.
+#pragma once
+
+#include <adjoint/core/cuda/tensor_map.h>
+#include <adjoint/ops/conv/pipeline/plan.h>
+#include <adjoint/ops/elementwise/activate.h>
+#include <adjoint/core/cuda/ptx.cuh>
+
+#include <cstdint>
+
+namespace adjoint::cuda::pipeline {
+
+template <class T>
+struct Operands {
+  TensorMap source[kMostPipelinePhases], result[kMostPipelinePhases];  // of each phase
+  TensorMap filter;
+  const T* bias;  // null for none
+  Activate<float> activate;
+};
+
+inline constexpr int kTeam = 128;       // threads: a warpgroup
+inline constexpr int kWarpsOfTeam = 4;  // in each, one lane reports that a slot has been read
+inline constexpr int kStepsOfLine = 4;  // products, of 32 bytes of channels each
+inline constexpr int kStepUnits = 2;    // of 16 bytes, from one to the next
+inline constexpr int kLineUnits = kPipelineLineBytes / 16;
+
+/// Shared addresses.
+struct Shared {
+  std::uint32_t boxes_full, boxes_empty;      // mbarriers, one for each slot
+  std::uint32_t filters_full, filters_empty;  // full and empty barriers of the filters' ring
+  std::uint32_t begun;                        // mbarrier: the first warpgroup leads
+  std::uint32_t boxes, filters, out;
+};
+
+__device__ __forceinline__ Shared shared_of(const PipelinePlan& p) {
+  constexpr int kFilterBarriers = kPipelineTeams * kMostPipelineFilterSlots;
+  static_assert(8 * (2 * kMostPipelineBoxSlots + 2 * kFilterBarriers + 1) <= kPipelineTableBytes);
+  Shared shared;
+  shared.boxes_full = ptx::shared_address(ptx::dynamic_smem());
+  shared.boxes_empty = shared.boxes_full + 8 * kMostPipelineBoxSlots;
+  shared.filters_full = shared.boxes_empty + 8 * kMostPipelineBoxSlots;
+  shared.filters_empty = shared.filters_full + 8 * kFilterBarriers;
+  shared.begun = shared.filters_empty + 8 * kFilterBarriers;
+  shared.boxes = shared.boxes_full + kPipelineTableBytes;
+  shared.filters = shared.boxes + p.box_slots * p.box_bytes();
+  shared.out = shared.filters + p.filter_rings() * p.filter_slots * kPipelineFilterBytes;
+  return shared;
+}
+
+__device__ __forceinline__ void init_barriers(const PipelinePlan& p, const Shared& shared) {
+  for (int i = 0; i < kMostPipelineBoxSlots; ++i) {
+    ptx::mbarrier_init(shared.boxes_full + 8 * i, 1);
+    ptx::mbarrier_init(shared.boxes_empty + 8 * i, kPipelineTeams * kWarpsOfTeam);
+  }
+  for (int i = 0; i < kPipelineTeams * kMostPipelineFilterSlots; ++i) {
+    ptx::mbarrier_init(shared.filters_full + 8 * i, 1);
+    ptx::mbarrier_init(shared.filters_empty + 8 * i, kWarpsOfTeam * (p.shares_filter ? kPipelineTeams : 1));
+  }
+  ptx::mbarrier_init(shared.begun, 1);
+  ptx::fence_mbarrier_init();
+}
+
+/// A block's tiles: every gridDim'th.
+__device__ __forceinline__ int first_tile() { return static_cast<int>(blockIdx.x); }
+__device__ __forceinline__ int tile_step() { return static_cast<int>(gridDim.x); }
+
+}  // namespace adjoint::cuda::pipeline

@@ -1,0 +1,317 @@
+// Plans the pipeline: phases, boxes and taps of a geometry, and the tile that a model predicts to be fastest.
+#include <adjoint/ops/conv/pipeline/plan.h>
+
+#include <adjoint/ops/conv/base/least_clocks.h>
+#include <adjoint/ops/conv/base/numbers.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+namespace adjoint::cuda {
+namespace {
+
+constexpr std::int64_t kMostExtent = std::numeric_limits<std::int32_t>::max() / 2;
+
+/// A tap of one axis: at q of a phase of the result it reads q + shift of a phase of the source.
+struct AxisTap {
+  std::int64_t tap, result_phase, source_phase, shift;
+};
+
+std::vector<AxisTap> axis_taps(const PipelineGeometry& g, std::size_t axis) {
+  std::vector<AxisTap> taps;
+  const std::int64_t stride = g.stride[axis];
+  for (std::int64_t tap = 0; tap < g.kernel[axis]; ++tap) {
+    const std::int64_t away = tap * g.dilation[axis] - g.padding[axis];
+    if (!g.transposed) {
+      const std::int64_t phase = (away % stride + stride) % stride;
+      taps.push_back({tap, 0, phase, (away - phase) / stride});
+      continue;
+    }
+    for (std::int64_t phase = 0; phase < stride; ++phase) {
+      if ((phase - away) % stride == 0) taps.push_back({tap, phase, 0, (phase - away) / stride});
+    }
+  }
+  return taps;
+}
+
+/// The range that the taps of an axis reach from a phase of the source.
+struct Reach {
+  std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = std::numeric_limits<std::int64_t>::min();
+
+  bool is_empty() const { return first > last; }
+};
+
+Reach reach_of(const std::vector<AxisTap>& taps, std::int64_t source_phase) {
+  Reach reach;
+  for (const AxisTap& tap : taps) {
+    if (tap.source_phase != source_phase) continue;
+    reach.first = std::min(reach.first, tap.shift);
+    reach.last = std::max(reach.last, tap.shift);
+  }
+  return reach;
+}
+
+/// A tensor's phase as one phase for each axis.
+Extent3 phase_places(const PipelineTensor& tensor, std::int64_t phase) {
+  return {phase / (tensor.step[1] * tensor.step[2]), phase / tensor.step[2] % tensor.step[1], phase % tensor.step[2]};
+}
+
+/// A phase's length and start on each axis of a tensor.
+Extent3 phase_extents(const PipelineTensor& tensor, const Extent3& places) {
+  Extent3 extents;
+  for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
+    extents[axis] = ceil_div(tensor.extents[axis] - places[axis], tensor.step[axis]);
+  }
+  return extents;
+}
+
+/// Lists the boxes and their taps, by the halos that the tile's box has around it; false if there are too many.
+bool list_taps(const PipelineGeometry& g, const std::vector<AxisTap> (&taps)[kPipelineAxes], PipelinePlan& plan) {
+  plan.boxes = 0;
+  for (std::int64_t phase = 0; phase < plan.source.phases(); ++phase) {
+    const Extent3 places = phase_places(plan.source, phase);
+    PipelineBox box{.phase = static_cast<std::int16_t>(phase), .first = {}};
+    bool is_met = true;
+    for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
+      const Reach reach = reach_of(taps[axis], places[axis]);
+      is_met = is_met && !reach.is_empty();
+      if (is_met && std::abs(reach.first) > std::numeric_limits<std::int16_t>::max()) return false;
+      if (is_met) box.first[axis] = static_cast<std::int16_t>(reach.first);
+    }
+    if (is_met) plan.box_list[plan.boxes++] = box;
+  }
+  int count = 0;
+  for (std::int64_t phase = 0; phase < plan.result.phases(); ++phase) {
+    const Extent3 results = phase_places(plan.result, phase);
+    const int first = count;
+    for (int b = 0; b < plan.boxes; ++b) {
+      const PipelineBox& box = plan.box_list[b];
+      const Extent3 sources = phase_places(plan.source, box.phase);
+      plan.first_tap[phase][b] = static_cast<std::uint8_t>(count);
+      const auto meets = [&](std::size_t axis, const AxisTap& tap) {
+        return tap.result_phase == results[axis] && tap.source_phase == sources[axis];
+      };
+      for (const AxisTap& z : taps[0]) {
+        for (const AxisTap& y : taps[1]) {
+          for (const AxisTap& x : taps[2]) {
+            if (!meets(0, z) || !meets(1, y) || !meets(2, x)) continue;
+            if (count == kMostPipelineTaps) return false;
+            const std::int64_t shift =
+                ((z.shift - box.first[0]) * plan.box_extents[1] + y.shift - box.first[1]) * plan.box_extents[2] +
+                x.shift - box.first[2];
+            plan.tap_list[count++] = {static_cast<std::uint16_t>((z.tap * g.kernel[1] + y.tap) * g.kernel[2] + x.tap),
+                                      static_cast<std::uint16_t>(shift)};
+          }
+        }
+      }
+      plan.first_tap[phase][b + 1] = static_cast<std::uint8_t>(count);
+    }
+    if (count == first) return false;
+  }
+  return true;
+}
+
+int taps_of(const PipelinePlan& plan, int phase) {
+  return plan.first_tap[phase][plan.boxes] - plan.first_tap[phase][0];
+}
+
+/// Fills the rest of shared memory with slots; false if two boxes and four taps do not fit.
+bool fill_smem(const Machine& machine, PipelinePlan& plan) {
+  constexpr int kFewTaps = 4, kTapsAhead = 6;
+  plan.box_slots = 2;
+  plan.filter_slots = kFewTaps;
+  if (plan.smem_bytes() > machine.smem_bytes) return false;
+  plan.filter_slots = kTapsAhead;
+  while (plan.box_slots < kMostPipelineBoxSlots) {
+    ++plan.box_slots;
+    if (plan.smem_bytes() <= machine.smem_bytes) continue;
+    --plan.box_slots;
+    break;
+  }
+  plan.filter_slots = kMostPipelineFilterSlots;
+  while (plan.smem_bytes() > machine.smem_bytes) --plan.filter_slots;
+  return true;
+}
+
+/// The second warpgroup begins when the first is far enough ahead that one stores while the other multiplies. Until
+/// then the second frees no box, and no slot of a filter that both read.
+void set_lead(PipelinePlan& plan) {
+  constexpr double kShare = 0.4;  // of a tile, measured
+  int least = std::numeric_limits<int>::max(), all = least;
+  for (int phase = 0; phase < plan.result.phases(); ++phase) {
+    least = std::min<int>(least, plan.first_tap[phase][1] - plan.first_tap[phase][0]);
+    all = std::min(all, taps_of(plan, phase) * plan.chunks);
+  }
+  plan.lead = std::min(least, static_cast<int>(kShare * all));
+  if (plan.shares_filter) plan.lead = std::min(plan.lead, plan.filter_slots - 1);
+}
+
+/// Makes the plan with tiles of that form; returns false if no such plan fits.
+bool plan_tiles(const PipelineGeometry& g, const std::vector<AxisTap> (&taps)[kPipelineAxes], const Machine& machine,
+                PipelinePlan& plan) {
+  const std::int64_t units = plan.result.phases() * plan.result_blocks();
+  if (!plan.shares_filter && units % kPipelineTeams != 0) return false;
+  const std::int64_t size[] = {1, plan.rows(), kPipelineStrip * (plan.shares_filter ? kPipelineTeams : 1)};
+  std::int64_t groups = units / (plan.shares_filter ? 1 : kPipelineTeams), tiles = groups * g.batch;
+  plan.units_divider = Divider(static_cast<std::uint32_t>(groups));
+  for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
+    std::int64_t halo = 0;
+    for (std::int64_t phase = 0; phase < plan.source.step[axis]; ++phase) {
+      const Reach reach = reach_of(taps[axis], phase);
+      if (!reach.is_empty()) halo = std::max(halo, reach.last - reach.first);
+    }
+    if (size[axis] + halo > kMostOfTensorBox) return false;
+    plan.box_extents[axis] = static_cast<std::int32_t>(size[axis] + halo);
+    const std::int64_t count = ceil_div(ceil_div(g.result[axis], plan.result.step[axis]), size[axis]);
+    plan.tiles_divider[axis] = Divider(static_cast<std::uint32_t>(count));
+    if (tiles > kMostExtent / count) return false;
+    tiles *= count;
+  }
+  plan.tiles = static_cast<std::int32_t>(tiles);
+  if (!fill_smem(machine, plan) || !list_taps(g, taps, plan)) return false;
+  set_lead(plan);
+  return true;
+}
+
+bool is_addressable(const PipelineTensor& tensor, std::int64_t element_bytes) {
+  bool valid = tensor.batch >= 1 && tensor.channels >= 1 && tensor.channels * element_bytes % 16 == 0 &&
+               tensor.batch <= kMostExtent && tensor.channels <= kMostExtent;
+  for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
+    // Each phase has a position.
+    valid = valid && tensor.extents[axis] >= tensor.step[axis] && tensor.extents[axis] <= kMostExtent;
+  }
+  return valid && tensor.phases() <= kMostPipelinePhases;
+}
+
+/// For positions that lie `row` elements apart along a row, and so on, channels innermost.
+TensorMapLayout layout_of(const PipelineTensor& tensor, int phase, const void* data, DType dtype) {
+  const Extent3 places = phase_places(tensor, phase), extents = phase_extents(tensor, places);
+  std::int64_t pitch = tensor.channels, first = 0;
+  TensorMapLayout layout{.data = nullptr, .dtype = dtype, .extents = {}, .strides = {}, .box = {}, .swizzled = true};
+  layout.extents[0] = tensor.channels;
+  layout.strides[0] = 1;
+  for (int axis = kPipelineAxes - 1; axis >= 0; --axis) {
+    const auto a = static_cast<std::size_t>(axis);
+    const int at = kPipelineAxes - axis;
+    layout.extents[at] = extents[a];
+    layout.strides[at] = pitch * tensor.step[a];
+    first += pitch * places[a];
+    pitch *= tensor.extents[a];
+  }
+  layout.extents[kPipelineAxes + 1] = tensor.batch;
+  layout.strides[kPipelineAxes + 1] = pitch;
+  layout.data = static_cast<const unsigned char*>(data) + first * element_size(dtype);
+  return layout;
+}
+
+}  // namespace
+
+PipelineGeometry pipeline_geometry(const ConvGeometry& g, bool transposed) {
+  const auto of = [](const Extent2& extents, std::int64_t depth) { return Extent3{depth, extents[0], extents[1]}; };
+  PipelineGeometry result{.batch = g.batch,
+                          .source_channels = g.image_channels,
+                          .result_channels = g.feature_channels,
+                          .source = of(g.image, 1),
+                          .result = of(g.feature, 1),
+                          .kernel = of(g.kernel, 1),
+                          .stride = of(g.stride, 1),
+                          .padding = of(g.padding, 0),
+                          .dilation = of(g.dilation, 1),
+                          .transposed = transposed};
+  if (transposed) {
+    std::swap(result.source_channels, result.result_channels);
+    std::swap(result.source, result.result);
+  }
+  return result;
+}
+
+bool plan_pipeline(const PipelineGeometry& g, Arithmetic arithmetic, const Machine& machine, PipelinePlan& plan) {
+  if (is_split(arithmetic)) return false;
+  constexpr Extent3 kOnes{1, 1, 1};
+  PipelinePlan candidate{};
+  candidate.element_bytes = element_bytes(arithmetic);
+  candidate.source = {g.batch, g.source_channels, g.source, g.transposed ? kOnes : g.stride};
+  candidate.result = {g.batch, g.result_channels, g.result, g.transposed ? g.stride : kOnes};
+  if (!is_addressable(candidate.source, candidate.element_bytes) ||
+      !is_addressable(candidate.result, candidate.element_bytes)) {
+    return false;
+  }
+  candidate.taps = 1;
+  std::vector<AxisTap> taps[kPipelineAxes];
+  for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
+    candidate.taps *= g.kernel[axis];
+    if (candidate.taps > kMostPipelineTaps) return false;
+    taps[axis] = axis_taps(g, axis);
+  }
+  candidate.chunks =
+      static_cast<std::int32_t>(ceil_div(g.source_channels * candidate.element_bytes, kPipelineLineBytes));
+  candidate.blocks_divider = Divider(static_cast<std::uint32_t>(ceil_div(g.result_channels, kPipelineResults)));
+  LeastClocks least;
+  for (const bool shares_filter : {false, true}) {
+    for (const int columns : {128, 64}) {
+      candidate.shares_filter = shares_filter;
+      candidate.columns = columns;
+      if (!plan_tiles(g, taps, machine, candidate)) continue;
+      if (least.take(pipeline_clocks(candidate, machine))) plan = candidate;
+    }
+  }
+  return least.found();
+}
+
+double pipeline_clocks(const PipelinePlan& plan, const Machine& machine) {
+  // Fitted to 23 layers in bf16 and TF32: the time of a product under the power limit, relative to its designed clocks;
+  // the latency from asking for a copy to its first byte; and for each column the exposed time of a tile's stores, and
+  // of a grid's start.
+  constexpr double kPower = 1.15, kLatency = 2600, kStoredColumn = 2.6, kStart = 2000, kStartedColumn = 123;
+  constexpr double kSmemBytes = 128, kStepsOfTap = 4;
+  double taps = 0;
+  for (int phase = 0; phase < plan.result.phases(); ++phase) taps += taps_of(plan, phase) * plan.result_blocks();
+  const double groups = plan.units_divider.divisor(), teams = plan.shares_filter ? kPipelineTeams : 1;
+  const double tile_taps = taps / groups * plan.chunks, tile_boxes = plan.chunks * plan.boxes;  // asked for
+  const double filter_bytes = kPipelineFilterBytes, box_bytes = plan.box_copy_bytes();
+  const double products = tile_taps * teams * kStepsOfTap * plan.columns / 2 * kPower;
+  const double operands = tile_taps * filter_bytes + tile_boxes * box_bytes;
+  const double read = tile_taps * teams * (filter_bytes + kStepsOfTap * 32 * plan.columns);
+  // The time that `slots` slots take to deliver; each is read for a while and then filled again.
+  const auto delivered = [&](double copies, double bytes, int slots) {
+    return copies * (products / copies + kLatency + bytes / machine.l2_bytes) / slots;
+  };
+  const double tile = std::max({products, (read + operands) / kSmemBytes, operands / machine.l2_bytes,
+                                delivered(tile_boxes, box_bytes, plan.box_slots),
+                                delivered(tile_taps / plan.filter_rings(), filter_bytes, plan.filter_slots)});
+  const double rounds = static_cast<double>(ceil_div(plan.tiles, machine.multiprocessors));
+  return kStart + kStartedColumn * plan.columns + rounds * (tile + kStoredColumn * plan.columns);
+}
+
+TensorMapLayout pipeline_source_layout(const PipelinePlan& plan, int phase, const void* data, DType dtype) {
+  TensorMapLayout layout = layout_of(plan.source, phase, data, dtype);
+  layout.box[0] = kPipelineLineBytes / plan.element_bytes;
+  for (int axis = 0; axis < kPipelineAxes; ++axis) layout.box[kPipelineAxes - axis] = plan.box_extents[axis];
+  layout.box[kPipelineAxes + 1] = 1;
+  layout.rounds_to_tf32 = dtype == kFloat32;
+  return layout;
+}
+
+TensorMapLayout pipeline_filter_layout(const PipelinePlan& plan, const void* data, DType dtype) {
+  const std::int64_t taps = plan.taps, channels = plan.source.channels, results = plan.result.channels;
+  return {.data = data,
+          .dtype = dtype,
+          .extents = {channels, taps, results, 1, 1},
+          .strides = {1, channels, channels * taps, channels * taps * results, channels * taps * results},
+          .box = {kPipelineLineBytes / plan.element_bytes, 1, kPipelineResults, 1, 1},
+          .rounds_to_tf32 = dtype == kFloat32,
+          .swizzled = true};
+}
+
+TensorMapLayout pipeline_result_layout(const PipelinePlan& plan, int phase, void* data, DType dtype) {
+  TensorMapLayout layout = layout_of(plan.result, phase, data, dtype);
+  layout.box[0] = kPipelineLineBytes / plan.element_bytes;
+  layout.box[1] = kPipelineStrip;
+  layout.box[2] = plan.rows();
+  layout.box[3] = layout.box[4] = 1;
+  return layout;
+}
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,122 @@
+// diagonal is a view; the operator that puts a diagonal into zeros is its adjoint.
+#include <adjoint/ops/view/diagonal.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/copy.h>
+#include <adjoint/core/op.h>
+#include <adjoint/ops/elementwise/elementwise.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+namespace adjoint {
+namespace {
+
+struct DiagonalAttr {
+  std::size_t rows, columns;   // axes
+  std::int64_t height, width;  // their extents
+  std::int64_t offset;
+
+  std::int64_t length() const {
+    return std::max<std::int64_t>(0, offset >= 0 ? std::min(height, width - offset) : std::min(height + offset, width));
+  }
+};
+
+Tensor diagonal_view(const Tensor& in, const DiagonalAttr& attr) {
+  Shape shape = in.shape();
+  Strides strides = in.strides();
+  const std::int64_t down = strides[attr.rows], right = strides[attr.columns], length = attr.length();
+  for (const std::size_t axis : {std::max(attr.rows, attr.columns), std::min(attr.rows, attr.columns)}) {
+    shape.erase(axis);
+    strides.erase(axis);
+  }
+  shape.push_back(length);
+  strides.push_back(down + right);
+  const std::int64_t first = attr.offset >= 0 ? attr.offset * right : -attr.offset * down;
+  return in.view_as(shape, strides, in.storage_offset() + (length > 0 ? first : 0));
+}
+
+// For either device.
+void diagonal_embed_kernel(Operands in, Tensor& out, const DiagonalAttr& attr) {
+  out.zero_();
+  Tensor inside = diagonal_view(out, attr);
+  copy_into(in[0], inside);
+}
+
+extern constinit const OpDef<DiagonalAttr> diagonal_op;
+
+// (..., length) -> x's shape.
+constinit const OpDef<DiagonalAttr> diagonal_embed_op{
+    .name = "diagonal_embed",
+    .infer =
+        [](Operands in, const DiagonalAttr& attr) {
+          Shape shape = in[0].shape();
+          shape.erase(shape.size() - 1);
+          const bool rows_first = attr.rows < attr.columns;
+          shape.insert(std::min(attr.rows, attr.columns), rows_first ? attr.height : attr.width);
+          shape.insert(std::max(attr.rows, attr.columns), rows_first ? attr.width : attr.height);
+          return TensorSpec{shape, in[0].dtype()};
+        },
+    .cpu = diagonal_embed_kernel,
+    .cuda = ADJOINT_IF_CUDA(diagonal_embed_kernel),
+    .strided = true,
+    .vjp = {{{.rule = [](const Ctx<DiagonalAttr>& c) { return apply(diagonal_op, {c.grad}, c.attr); }}}}};
+
+constinit const OpDef<DiagonalAttr> diagonal_op{.name = "diagonal",
+                                                .view = diagonal_view,
+                                                .vjp = {{{.rule = [](const Ctx<DiagonalAttr>& c) {
+                                                  return apply(diagonal_embed_op, {c.grad}, c.attr);
+                                                }}}}};
+
+// Whether an element is on diagonal `offset` or below it: (height, width).
+Tensor below_diagonal(const Tensor& x, std::int64_t offset) {
+  const std::int64_t height = x.size(-2), width = x.size(-1);
+  const TensorOptions options{.dtype = kInt64, .device = x.device()};
+  const Tensor rows = Tensor::arange(height, options).unsqueeze(1), columns = Tensor::arange(width, options);
+  return columns <= rows + std::clamp<std::int64_t>(offset, -height, width);
+}
+
+Tensor check_matrices(const char* op, const Tensor& x) {
+  check_defined(op, "x", x);
+  ADJOINT_CHECK(x.dim() >= 2, "{}: x must have two axes at least; got {}", op, x.shape());
+  return Tensor::zeros({}, x.options());
+}
+
+}  // namespace
+
+Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t axis1, std::int64_t axis2) {
+  const OpScope scope("diagonal");
+  check_defined("diagonal", "x", x);
+  const std::size_t rank = x.shape().size();
+  const std::size_t rows = resolve_axis("diagonal", axis1, rank), columns = resolve_axis("diagonal", axis2, rank);
+  ADJOINT_CHECK(rows != columns, "diagonal: the axes must differ; got {} and {} for x {}", axis1, axis2, x.shape());
+  const std::int64_t height = x.shape()[rows], width = x.shape()[columns];
+  return apply(diagonal_op, {x}, {rows, columns, height, width, std::clamp(offset, -height, width)});
+}
+
+Tensor diag(const Tensor& x, std::int64_t offset) {
+  const OpScope scope("diag");
+  check_defined("diag", "x", x);
+  ADJOINT_CHECK(x.dim() == 1 || x.dim() == 2, "diag: x must have one or two axes; got {}", x.shape());
+  if (x.dim() == 2) return diagonal(x, offset).clone();
+  std::int64_t extent = 0;
+  ADJOINT_CHECK(offset != INT64_MIN && !__builtin_add_overflow(x.size(0), std::abs(offset), &extent),
+                "diag: the matrix's extents must fit in 63 bits; got offset {} for x {}", offset, x.shape());
+  return apply(diagonal_embed_op, {x}, {0, 1, extent, extent, offset});
+}
+
+Tensor tril(const Tensor& x, std::int64_t offset) {
+  const OpScope scope("tril");
+  const Tensor zero = check_matrices("tril", x);
+  return where(below_diagonal(x, offset), x, zero);
+}
+
+Tensor triu(const Tensor& x, std::int64_t offset) {
+  const OpScope scope("triu");
+  const Tensor zero = check_matrices("triu", x);
+  // On the diagonal or above it is not below it: not on the one before or below that.
+  return where(below_diagonal(x, std::max<std::int64_t>(offset, INT64_MIN + 1) - 1), zero, x);
+}
+
+}  // namespace adjoint

@@ -1,0 +1,156 @@
+// The pipeline's kernels on the emulator: exact on small integers by every plan and in any order of execution.
+#include <adjoint/ops/conv/base/least_clocks.h>
+#include <adjoint/ops/conv/pipeline/plan.h>
+#include <adjoint/tests/ops/conv/pipeline/cases.h>
+#include <adjoint/tests/support/emulation/kernel_run.h>
+#include <adjoint/tests/support/emulation/tensor_map.h>
+#include <cuda_runtime.h>
+#include <adjoint/ops/conv/pipeline/cuda/launch.cuh>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace adjoint::testing {
+namespace {
+
+/// The parts of the kernel that the cases have reached.
+using Reached = std::set<std::string>;
+
+/// By a plan of the problem.
+template <class M>
+void check(const ConvProblem& p, const cuda::PipelinePlan& plan, const cuda::PipelineGeometry& geometry,
+           const Activation& activation, std::uint64_t seed, Reached& reached) {
+  using T = typename M::Element;
+  const ConvGeometry& g = p.geometry;
+  const bool transposed = geometry.transposed;
+  const Expected expected = expected_results(p, transposed, activation);
+  const auto positions = [](const cuda::Extent3& e) { return e[0] * e[1] * e[2]; };
+  const std::int64_t results = positions(geometry.result);
+  Operand<T> source(channels_last(transposed ? p.feature : p.image, geometry.source_channels,
+                                  positions(geometry.source)),
+                    0);
+  Operand<T> filter(transposed ? first_last(p.filter, geometry.source_channels, g.taps())
+                               : channels_last(p.filter, geometry.source_channels, g.taps()),
+                    0);
+  const std::vector<double>& bias = transposed ? p.image_bias : p.feature_bias;
+  Operand<T> biases(bias, 0);
+  Operand<T> out(std::vector<double>(expected.results.size(), std::numeric_limits<double>::quiet_NaN()), 0);
+  emulate_launches(seed);
+  cuda::run_pipeline_in<M::kArithmetic>(plan,
+                                        {.source = source.data(),
+                                         .filter = filter.data(),
+                                         .bias = bias.empty() ? nullptr : biases.data(),
+                                         .result = out.data(),
+                                         .activation = activation},
+                                        0);
+  expect_equal(out.data(), channels_last(expected.results, geometry.result_channels, results));
+  EXPECT_TRUE(out.surroundings_are_kept());
+  reached.insert("columns " + std::to_string(plan.columns));
+  reached.insert(plan.shares_filter ? "one filter" : "two filters");
+  if (plan.boxes > 1) reached.insert("boxes");
+  if (plan.chunks > 1) reached.insert("chunks");
+  if (plan.lead > 0) reached.insert("lead");
+  if (plan.result.phases() > 1) reached.insert("phases");
+  if (!activation.is_none()) reached.insert("activation");
+}
+
+template <class M>
+class PipelineEmulation : public ::testing::Test {};
+TYPED_TEST_SUITE(PipelineEmulation, ProductModes);
+
+TYPED_TEST(PipelineEmulation, EveryFormIsExact) {
+  Reached reached;
+  std::uint64_t seed = 0;
+  for (const ConvCase& c : kPipelineCases) {
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    for (const bool transposed : {false, true}) {
+      const Activation activation = ++seed % 3 == 1 ? kReLU : Activation{};
+      const cuda::PipelineGeometry g = cuda::pipeline_geometry(p.geometry, transposed);
+      SCOPED_TRACE(transposed ? "conv_transpose" : "conv");
+      double clocks = cuda::PlansAbove::kAnew;
+      for (int plans = 0;; ++plans) {
+        const cuda::PlansAbove above(clocks);
+        cuda::PipelinePlan plan;
+        const bool found = cuda::plan_pipeline(g, TypeParam::kArithmetic, {}, plan);
+        ASSERT_TRUE(found || plans > 0);
+        if (!found) break;
+        clocks = cuda::pipeline_clocks(plan, {});
+        check<TypeParam>(p, plan, g, activation, seed + static_cast<std::uint64_t>(plans), reached);
+      }
+    }
+  }
+  EXPECT_EQ(reached, (Reached{"columns 128", "columns 64", "one filter", "two filters", "boxes", "chunks", "lead",
+                              "phases", "activation"}));
+}
+
+// A volume's taps along its depth, by slices that the oracle of two axes computes.
+TYPED_TEST(PipelineEmulation, DepthIsAnAxis) {
+  using T = typename TypeParam::Element;
+  constexpr std::int64_t kDepth = 3, kPlane = 5 * 6, kChannels = 16, kResults = 8;
+  const cuda::PipelineGeometry g{.batch = 1,
+                                 .source_channels = kChannels,
+                                 .result_channels = kResults,
+                                 .source = {kDepth, 5, 6},
+                                 .result = {kDepth, 5, 6},
+                                 .kernel = {3, 1, 1},
+                                 .stride = {1, 1, 1},
+                                 .padding = {1, 0, 0},
+                                 .dilation = {1, 1, 1},
+                                 .transposed = false};
+  cuda::PipelinePlan plan;
+  ASSERT_TRUE(cuda::plan_pipeline(g, TypeParam::kArithmetic, {}, plan));
+  const auto value = [](std::int64_t i) { return static_cast<double>(i * 7 % 5 - 2); };
+  std::vector<double> source(kDepth * kPlane * kChannels), filter(kResults * 3 * kChannels),
+      expected(kDepth * kPlane * kResults);
+  for (std::size_t i = 0; i < source.size(); ++i) source[i] = value(static_cast<std::int64_t>(i));
+  for (std::size_t i = 0; i < filter.size(); ++i) filter[i] = value(static_cast<std::int64_t>(3 * i + 1));
+  const auto at = [](const std::vector<double>& values, std::int64_t i) { return values[static_cast<std::size_t>(i)]; };
+  for (std::int64_t i = 0; i < kDepth * kPlane * kResults; ++i) {
+    const std::int64_t k = i % kResults, place = i / kResults % kPlane, depth = i / kResults / kPlane;
+    for (std::int64_t tap = 0; tap < 3; ++tap) {
+      const std::int64_t z = depth + tap - 1;
+      if (z < 0 || z >= kDepth) continue;
+      for (std::int64_t c = 0; c < kChannels; ++c) {
+        expected[static_cast<std::size_t>(i)] +=
+            at(filter, (k * 3 + tap) * kChannels + c) * at(source, (z * kPlane + place) * kChannels + c);
+      }
+    }
+  }
+  Operand<T> sources(source, 0), filters(filter, 0), out(std::vector<double>(expected.size(), std::nan("")), 0);
+  emulate_launches(1);
+  cuda::run_pipeline_in<TypeParam::kArithmetic>(
+      plan, {.source = sources.data(), .filter = filters.data(), .bias = nullptr, .result = out.data()}, 0);
+  expect_equal(out.data(), expected);
+}
+
+// For float32 operands that are not tf32 numbers, the nearest one is multiplied, the even one if two are equally near.
+TEST(PipelineEmulation, OperandsAreRoundedToEven) {
+  cuda::PipelinePlan plan;
+  const ConvGeometry g = geometry({.batch = 1, .in_channels = 4, .out_channels = 4, .input = {1, 8}});
+  ASSERT_TRUE(cuda::plan_pipeline(cuda::pipeline_geometry(g, false), cuda::Arithmetic::kTF32, {}, plan));
+  constexpr float kHalf = 0x1p-11F, kUnit = 0x1p-10F;  // half of, and the whole, distance of tf32 numbers at 1
+  const float values[8] = {1, 1 + kHalf, 1 + kUnit + kHalf, 1 + kHalf * 1.5F, 1 - kHalf, -1 - kHalf, 1 + kUnit, 0};
+  const float expected[8] = {1, 1, 1 + 2 * kUnit, 1 + kUnit, 1 - kHalf, -1, 1 + kUnit, 0};
+  std::vector<double> source(32, 0), filter(16, 0);
+  for (std::size_t i = 0; i < 8; ++i) source[4 * i] = values[i];
+  filter[0] = 1 + kHalf;
+  filter[4] = 1 + kUnit + kHalf;
+  Operand<float> sources(source, 0), filters(filter, 0), out(std::vector<double>(32, std::nan("")), 0);
+  emulate_launches(2);
+  cuda::run_pipeline_in<cuda::Arithmetic::kTF32>(
+      plan, {.source = sources.data(), .filter = filters.data(), .bias = nullptr, .result = out.data()}, 0);
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(out.data()[4 * i], expected[i]) << i;
+    EXPECT_EQ(out.data()[4 * i + 1], expected[i] * (1 + 2 * kUnit)) << i;
+  }
+}
+
+}  // namespace
+}  // namespace adjoint::testing
