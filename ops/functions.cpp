@@ -108,15 +108,15 @@ Tensor floor_divide(const Tensor& x, const Scalar& other) {
 }
 Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double scale) {
   const OpScope scope("addcmul");
-  return once_rounded(
-      [&](const Tensor& sum, const Tensor& p, const Tensor& q) { return sum + (scale == 1.0 ? p * q : p * q * scale); },
-      x, a, b);
+  return once_rounded([&](const Tensor& sum, const Tensor& p,
+                          const Tensor& q) { return sum + (scale == 1.0 ? p * q : p * q * scale); },
+                      x, a, b);
 }
 Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double scale) {
   const OpScope scope("addcdiv");
-  return once_rounded(
-      [&](const Tensor& sum, const Tensor& p, const Tensor& q) { return sum + (scale == 1.0 ? p / q : p / q * scale); },
-      x, a, b);
+  return once_rounded([&](const Tensor& sum, const Tensor& p,
+                          const Tensor& q) { return sum + (scale == 1.0 ? p / q : p / q * scale); },
+                      x, a, b);
 }
 Tensor frac(const Tensor& x) {
   const OpScope scope("frac");
@@ -156,7 +156,9 @@ Tensor hypot(const Tensor& a, const Tensor& b) {
   check_defined("hypot", "b", b);
   const Shape shape = broadcast_shapes("hypot", a.shape(), b.shape());
   return once_rounded(
-      [&](const Tensor& x, const Tensor& y) { return magnitudes(stack({x.expand(shape), y.expand(shape)}, -1), false); },
+      [&](const Tensor& x, const Tensor& y) {
+        return magnitudes(stack({x.expand(shape), y.expand(shape)}, -1), false);
+      },
       a, b);
 }
 Tensor heaviside(const Tensor& x, const Tensor& values) {
@@ -399,11 +401,9 @@ Tensor normal(const Tensor& mean, const Tensor& standard_deviation) {
   check_defined("normal", "mean", mean);
   check_defined("normal", "standard_deviation", standard_deviation);
   const Shape shape = broadcast_shapes("normal", mean.shape(), standard_deviation.shape());
-  return once_rounded(
-      [&](const Tensor& centre, const Tensor& width) {
-        return centre + width * Tensor::randn(shape, centre.options());
-      },
-      mean, standard_deviation);
+  return once_rounded([&](const Tensor& centre,
+                          const Tensor& width) { return centre + width * Tensor::randn(shape, centre.options()); },
+                      mean, standard_deviation);
 }
 Tensor randint_like(const Tensor& x, std::int64_t low, std::int64_t high, const LikeOptions& options) {
   const OpScope scope("randint_like");
@@ -443,11 +443,9 @@ Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& targe
                            Named<Reduction> reduction) {
   const OpScope scope("margin_ranking_loss");
   loss::check_reduction("margin_ranking_loss", reduction);
-  return once_rounded(
-      [&](const Tensor& x, const Tensor& y, const Tensor& sign) {
-        return loss::reduced(relu(margin - sign * (x - y)), reduction);
-      },
-      a, b, target);
+  return once_rounded([&](const Tensor& x, const Tensor& y,
+                          const Tensor& sign) { return loss::reduced(relu(margin - sign * (x - y)), reduction); },
+                      a, b, target);
 }
 
 Tensor gumbel_softmax(const Tensor& logits, double tau, bool hard, std::int64_t axis) {

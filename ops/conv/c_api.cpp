@@ -152,6 +152,24 @@ int run_conv_transpose(const char* op, const adjoint_context* context, const adj
   });
 }
 
+// Views stand for operands in channels_last: their addresses are checked, and their storage is the caller's.
+int run_channels_last(const char* op, const adjoint_context* context, const adjoint_conv_geometry* geometry,
+                      bool transposed, adjoint_frozen_filter* frozen, const adjoint_activation* activation,
+                      const void* source, const void* filter, const void* bias, void* result) {
+  bool taken = false;
+  const int status = guarded(op, context, geometry, [&](const ConvGeometry& g, const TensorOptions& options) {
+    const ConvAttr attr{g, to_activation(op, activation)};
+    const Shape shapes[] = {image_shape(g), feature_shape(g)};
+    const Tensor in[] = {view(source, shapes[transposed ? 1 : 0], options), view_filter(filter, frozen, g, options),
+                         bias == nullptr ? Tensor{} : view(bias, {shapes[transposed ? 0 : 1][1]}, options)};
+    Tensor out = view(result, shapes[transposed ? 0 : 1], options);
+#if defined(ADJOINT_WITH_CUDA)
+    taken = options.device.is_cuda() && out.numel() > 0 && cuda::conv_channels_last(in, out, attr, transposed);
+#endif
+  });
+  return status != 0 || taken ? status : 1;
+}
+
 // to_last: makes a pixel's channels neighbours.
 int copy_channels(const char* op, const adjoint_context* context, const std::int64_t* extents, const void* from,
                   void* to, bool to_last) {
@@ -229,6 +247,20 @@ int adjoint_conv_transpose_activated(const adjoint_context* context, const adjoi
                                      const void* bias, void* image) {
   return run_conv_transpose("adjoint_conv_transpose_activated", context, geometry, activation, nullptr, feature, filter,
                             bias, image);
+}
+
+int adjoint_conv_channels_last(const adjoint_context* context, const adjoint_conv_geometry* geometry,
+                               adjoint_frozen_filter* frozen, const adjoint_activation* activation, const void* image,
+                               const void* filter, const void* bias, void* feature) {
+  return run_channels_last("adjoint_conv_channels_last", context, geometry, false, frozen, activation, image, filter,
+                           bias, feature);
+}
+
+int adjoint_conv_transpose_channels_last(const adjoint_context* context, const adjoint_conv_geometry* geometry,
+                                         adjoint_frozen_filter* frozen, const adjoint_activation* activation,
+                                         const void* feature, const void* filter, const void* bias, void* image) {
+  return run_channels_last("adjoint_conv_transpose_channels_last", context, geometry, true, frozen, activation, feature,
+                           filter, bias, image);
 }
 
 int adjoint_conv_weight(const adjoint_context* context, const adjoint_conv_geometry* geometry, const void* image,

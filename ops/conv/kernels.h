@@ -39,6 +39,9 @@ namespace adjoint::cuda {
 void conv(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr);
 void conv_transpose(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr);
 void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
+/// conv, or conv_transpose, whose image and feature are (N, H, W, C) in memory, although their tensors seem contiguous.
+/// Returns false, and does nothing, where no kernel reads them so, or copies are predicted to be faster.
+bool conv_channels_last(std::span<const Tensor> in, Tensor& out, const ConvAttr& attr, bool transposed);
 /// In one pass over memory.
 void activation_and_bias_gradient(std::span<const Tensor> in, std::span<Tensor> out, const ActivationAttr& attr);
 }  // namespace adjoint::cuda

@@ -53,6 +53,8 @@ _FUNCTIONS = {
     "adjoint_conv_transpose_activated": 7,
     "adjoint_conv_frozen": 8,
     "adjoint_conv_transpose_frozen": 8,
+    "adjoint_conv_channels_last": 8,
+    "adjoint_conv_transpose_channels_last": 8,
     "adjoint_freeze_filter": 0,
     "adjoint_unfreeze_filter": 1,
     "adjoint_frozen_bytes": 1,
@@ -112,9 +114,12 @@ _library = _load()
 
 
 def call(function, *arguments):
-    """Calls a function of the library; raises RuntimeError with its message if it fails."""
-    if getattr(_library, function)(*arguments) != 0:
+    """Calls a function of the library -> whether it did its work: one that may leave it undone returns 1. Raises
+    RuntimeError with its message if it fails."""
+    status = getattr(_library, function)(*arguments)
+    if status < 0:
         raise RuntimeError(_library.adjoint_last_error().decode())
+    return status == 0
 
 
 class FrozenFilter:

@@ -59,10 +59,28 @@ std::atomic<int> precision{ADJOINT_PRECISION_FLOAT32};
 
 bool is_activated(const Steps& steps) { return steps.activation.kind != 0; }
 
+/// conv or conv_transpose of an operand in channels_last, as it lies; undefined if the library would copy it.
+Tensor run_in_channels_last(Role yields, const Problem& problem, const Tensor& first, const Tensor& second,
+                            const Tensor& bias, const Steps& steps) {
+  const Tensor b = plain(second), c = bias.defined() ? plain(bias) : bias;
+  Tensor out = at::empty(problem.shape, first.options().memory_format(at::MemoryFormat::ChannelsLast));
+  const adjoint_context context = context_of(kNames[yields], first, precision.load(std::memory_order_relaxed));
+  const auto function = yields == kImage ? &adjoint_conv_transpose_channels_last : &adjoint_conv_channels_last;
+  const int status =
+      function(&context, &problem.geometry, steps.frozen, is_activated(steps) ? &steps.activation : nullptr,
+               first.data_ptr(), b.data_ptr(), c.defined() ? c.data_ptr() : nullptr, out.data_ptr());
+  TORCH_CHECK(status >= 0, adjoint_last_error());
+  return status == 0 ? out : Tensor();
+}
+
 Tensor run(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Steps& steps,
            IntArrayRef size) {
   const Problem problem(yields, first, second, bias, steps, size);
   const bool channels_last = yields != kFilter && (asks_for_channels_last(first) || asks_for_channels_last(second));
+  if (channels_last && is_channels_last(first) && may_be_read_in_channels_last(first, precision)) {
+    Tensor result = run_in_channels_last(yields, problem, first, second, bias, steps);
+    if (result.defined()) return result;
+  }
   const Tensor a = plain(first), b = plain(second);
   const Tensor c = bias.defined() ? plain(bias) : bias;
   const bool lies_both_ways =
@@ -229,7 +247,8 @@ struct Backward : public torch::autograd::Node {
     }
     const bool is_wrapped = grad.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
     const bool channels_last = !is_wrapped && asks_for_channels_last(grad);
-    if (!is_wrapped) grad = laid(grad, at::MemoryFormat::Contiguous);  // once for all
+    const bool as_it_lies = channels_last && may_be_read_in_channels_last(grad, precision);
+    if (!is_wrapped && !as_it_lies) grad = laid(grad, at::MemoryFormat::Contiguous);  // once for all
     const Steps steps{stride, padding, dilation, groups, {}, nullptr};
     const auto known = [&](Role role) { return role == yields ? grad : roles[0] == role ? tensors[0] : tensors[1]; };
     for (std::size_t i = 0; i < 2; ++i) {

@@ -105,15 +105,36 @@ def asks_for_channels_last(*tensors):
     return False
 
 
+def may_be_read_in_channels_last(tensor):
+    """Whether a kernel may read the tensor, which is in torch.channels_last, without a copy; the library decides."""
+    if tensor.device.type != "cuda" or tensor.is_neg() or tensor.dtype == torch.float64:
+        return False
+    is_rounded = tensor.dtype != torch.float32 or _precision == "tf32"
+    return is_rounded and tensor.shape[1] * tensor.element_size() % 16 == 0
+
+
+def _run_in_channels_last(function, geometry, shape, first, second, bias, activation, frozen):
+    """The result, computed from `first` as it lies in torch.channels_last, or None if the library would copy it."""
+    second, bias = plain(second), None if bias is None else plain(bias)
+    out = torch.empty(shape, dtype=first.dtype, device=first.device, memory_format=torch.channels_last)
+    addresses = [0 if each is None else each.address for each in (frozen, activation)]
+    addresses += [0 if each is None else each.data_ptr() for each in (first, second, bias, out)]
+    return out if library.call(f"{function}_channels_last", _where(out).address, geometry, *addresses) else None
+
+
 def lies_both_ways(shape):
     """Whether pictures of the shape are contiguous and in torch.channels_last at once."""
     return shape[1] == 1 or shape[2] == shape[3] == 1
 
 
 def run(function, geometry, shape, first, second, bias=None, activation=None, frozen=None):
-    """Calls one of the library's operators; `geometry` is an address. The kernels' tensors are contiguous; others are
-    copied on the way in and out. frozen: the library.FrozenFilter of the filter `second`, or None."""
+    """Calls one of the library's operators; `geometry` is an address. Tensors that no kernel reads as they lie are copied
+    on the way in and out. frozen: the library.FrozenFilter of the filter `second`, or None."""
     to_channels_last = function != "adjoint_conv_weight" and asks_for_channels_last(first, second)
+    if to_channels_last and is_channels_last(first) and may_be_read_in_channels_last(first):
+        out = _run_in_channels_last(function, geometry, shape, first, second, bias, activation, frozen)
+        if out is not None:
+            return out
     first, second = plain(first), plain(second)
     if to_channels_last and lies_both_ways(shape):
         out = torch.empty(shape, dtype=first.dtype, device=first.device, memory_format=torch.channels_last)

@@ -118,6 +118,26 @@ TEST(ConvCApi, ActivatesTheResult) {
   }
 }
 
+// No kernel of the CPU reads operands in channels_last as they lie: the caller copies them.
+TEST(ConvCApi, LeavesChannelsLastToCopiesOnTheCpu) {
+  const std::vector<float> image{1, 2, 3, 4}, filter{10, 1};
+  std::vector<float> feature(3, 7.0F), back(4, 7.0F);
+  EXPECT_EQ(adjoint_conv_channels_last(&kHere, &kSmall, nullptr, nullptr, image.data(), filter.data(), nullptr,
+                                       feature.data()),
+            1);
+  EXPECT_EQ(adjoint_conv_transpose_channels_last(&kHere, &kSmall, nullptr, nullptr, feature.data(), filter.data(),
+                                                 nullptr, back.data()),
+            1);
+  EXPECT_EQ(feature, std::vector<float>(3, 7.0F));
+  EXPECT_EQ(back, std::vector<float>(4, 7.0F));
+  EXPECT_REFUSED(adjoint_conv_channels_last(nullptr, &kSmall, nullptr, nullptr, image.data(), filter.data(), nullptr,
+                                            feature.data()),
+                 "adjoint_conv_channels_last: context and geometry must not be null");
+  EXPECT_REFUSED(adjoint_conv_transpose_channels_last(&kHere, &kSmall, nullptr, nullptr, nullptr, filter.data(),
+                                                      nullptr, back.data()),
+                 "adjoint_conv_transpose_channels_last: data must not be null");
+}
+
 TEST(ConvCApi, WrongContextsAndPointersAreRefusedByName) {
   std::vector<float> values(8, 1.0F), out(8, 7.0F);
   float* const x = values.data();

@@ -5,6 +5,7 @@
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
 #include <adjoint/ops/conv/choose/cuda/calibration.h>
+#include <adjoint/ops/conv/choose/cuda/channels_last.h>
 #include <adjoint/ops/conv/choose/cuda/rearranged.h>
 #include <adjoint/ops/conv/choose/cuda/terms.h>
 #include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
@@ -163,22 +164,27 @@ const Quickest& quickest(const ConvProblem& problem) {
 }
 
 // outs: the result, and the tensor for sum and bias without activation, if any.
-void run(ConvRole role, std::span<const Tensor> in, std::span<Tensor> outs, const ConvAttr& attr) {
+ConvProblem problem_of(ConvRole role, std::span<const Tensor> in, std::span<Tensor> outs, const ConvAttr& attr) {
   Tensor& out = outs[0];
   Tensor* const linear = outs.size() > 1 && outs[1].defined() ? &outs[1] : nullptr;
   const bool has_bias = in.size() > 2 && in[2].defined();
-  const ConvProblem problem{.role = role,
-                            .geometry = simplified(attr.geometry, role == ConvRole::kImage && has_bias),
-                            .dtype = out.dtype(),
-                            .precision = float32_precision(),
-                            .device = out.device().index,
-                            .first = in[0].raw_data(),
-                            .second = in[1].raw_data(),
-                            .bias = has_bias ? in[2].raw_data() : nullptr,
-                            .out = out.raw_mutable_data(),
-                            .activation = attr.activation,
-                            .linear = linear == nullptr ? nullptr : linear->raw_mutable_data(),
-                            .forms = role == ConvRole::kFilter ? nullptr : in[1].impl()->storage->forms()};
+  return {.role = role,
+          .geometry = attr.geometry,
+          .dtype = out.dtype(),
+          .precision = float32_precision(),
+          .device = out.device().index,
+          .first = in[0].raw_data(),
+          .second = in[1].raw_data(),
+          .bias = has_bias ? in[2].raw_data() : nullptr,
+          .out = out.raw_mutable_data(),
+          .activation = attr.activation,
+          .linear = linear == nullptr ? nullptr : linear->raw_mutable_data(),
+          .forms = role == ConvRole::kFilter ? nullptr : in[1].impl()->storage->forms()};
+}
+
+void run(ConvRole role, std::span<const Tensor> in, std::span<Tensor> outs, const ConvAttr& attr) {
+  ConvProblem problem = problem_of(role, in, outs, attr);
+  problem.geometry = simplified(attr.geometry, role == ConvRole::kImage && problem.bias != nullptr);
   best_conv_kernel(problem).run(problem);
 }
 
@@ -241,6 +247,10 @@ void conv(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& att
 
 void conv_transpose(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr) {
   run(ConvRole::kImage, in, out, attr);
+}
+
+bool conv_channels_last(std::span<const Tensor> in, Tensor& out, const ConvAttr& attr, bool transposed) {
+  return run_channels_last(problem_of(transposed ? ConvRole::kImage : ConvRole::kFeature, in, {&out, 1}, attr));
 }
 
 void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {

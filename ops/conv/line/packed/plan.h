@@ -93,9 +93,10 @@ struct PackedPlan : LinePlan {
   ADJOINT_HD std::int32_t row_result(std::int32_t row) const {
     return paired ? row / 16 * 8 + row % 8 : row % group_results();
   }
-  /// Tables, the source packed and raw, the filter's slots, and results. A product's padding reads past the last stage.
+  /// Tables, the source packed and raw, the filter's slots, and results. A product's padding reads past the last stage,
+  /// a group at a time; compute-sanitizer takes both groups for one span.
   ADJOINT_HD std::int32_t smem_bytes() const {
-    const std::int32_t read = 16 * product_positions();
+    const std::int32_t read = 32 * product_positions();
     const std::int32_t rest =
         raw_stages * raw_bytes() + filter_slots * 16 * slot_vectors() + 4 * out_buffers * out_elements();
     return table_bytes() + kPackedStages * stage_bytes() + (rest > read ? rest : read);
