@@ -35,24 +35,34 @@ ADJOINT_WGMMA_MULTIPLY_SHARED_ALL(kFloat16, "k16.f32.f16.f16", ", 0, 0")
 #undef ADJOINT_WGMMA_MULTIPLY_SHARED_ALL
 #undef ADJOINT_WGMMA_MULTIPLY_SHARED
 
-/// Sixteen halves of K, or eight tf32, of 64 rows and 128 columns in blocks. D = A * B if `accumulate` is 0, else D +=
-/// A * B.
-template <Operand kOperand, Major kA, Major kB>
-__device__ __forceinline__ void multiply_blocks(float (&d)[64], std::uint64_t a, std::uint64_t b, int accumulate) {
+/// Sixteen halves of K, or eight tf32, of 64 rows and 64 or 128 columns in blocks. D = A * B if `accumulate` is 0,
+/// otherwise D += A * B.
+template <Operand kOperand, Major kA, Major kB, int kColumns = 128>
+__device__ __forceinline__ void multiply_blocks(float (&d)[kColumns / 2], std::uint64_t a, std::uint64_t b,
+                                                int accumulate) {
+  static_assert(kColumns == 64 || kColumns == 128);
   static_assert(kOperand != Operand::kTF32 || (kA == Major::kK && kB == Major::kK));
-  constexpr int kTransposedA = kA == Major::kMN, kTransposedB = kB == Major::kMN;
-  if constexpr (kOperand == Operand::kBFloat16) {
-    asm volatile(ADJOINT_WGMMA_STATEMENT(128, 64, "k16.f32.bf16.bf16", "%64, %65", "%66", ", %67, %68")
-                 : ADJOINT_WGMMA_SUMS_64(0)
-                 : "l"(a), "l"(b), "r"(accumulate), "n"(kTransposedA), "n"(kTransposedB));
-  } else if constexpr (kOperand == Operand::kFloat16) {
-    asm volatile(ADJOINT_WGMMA_STATEMENT(128, 64, "k16.f32.f16.f16", "%64, %65", "%66", ", %67, %68")
-                 : ADJOINT_WGMMA_SUMS_64(0)
-                 : "l"(a), "l"(b), "r"(accumulate), "n"(kTransposedA), "n"(kTransposedB));
+  if constexpr (kOperand == Operand::kTF32) {
+    multiply_shared<kOperand, kColumns>(d, a, b, accumulate);
   } else {
-    asm volatile(ADJOINT_WGMMA_STATEMENT(128, 64, "k8.f32.tf32.tf32", "%64, %65", "%66", "")
-                 : ADJOINT_WGMMA_SUMS_64(0)
-                 : "l"(a), "l"(b), "r"(accumulate));
+    constexpr int kTransposedA = kA == Major::kMN, kTransposedB = kB == Major::kMN;
+#define ADJOINT_WGMMA_MULTIPLY_BLOCKS(columns, sums, instruction, factors, flag, majors)  \
+  asm volatile(ADJOINT_WGMMA_STATEMENT(columns, sums, instruction, factors, flag, majors) \
+               : ADJOINT_WGMMA_SUMS_##sums(0)                                             \
+               : "l"(a), "l"(b), "r"(accumulate), "n"(kTransposedA), "n"(kTransposedB))
+#define ADJOINT_WGMMA_MULTIPLY_BLOCKS_OF(instruction)                                     \
+  if constexpr (kColumns == 128) {                                                        \
+    ADJOINT_WGMMA_MULTIPLY_BLOCKS(128, 64, instruction, "%64, %65", "%66", ", %67, %68"); \
+  } else {                                                                                \
+    ADJOINT_WGMMA_MULTIPLY_BLOCKS(64, 32, instruction, "%32, %33", "%34", ", %35, %36");  \
+  }
+    if constexpr (kOperand == Operand::kBFloat16) {
+      ADJOINT_WGMMA_MULTIPLY_BLOCKS_OF("k16.f32.bf16.bf16")
+    } else {
+      ADJOINT_WGMMA_MULTIPLY_BLOCKS_OF("k16.f32.f16.f16")
+    }
+#undef ADJOINT_WGMMA_MULTIPLY_BLOCKS_OF
+#undef ADJOINT_WGMMA_MULTIPLY_BLOCKS
   }
 }
 

@@ -156,18 +156,16 @@ int run_conv_transpose(const char* op, const adjoint_context* context, const adj
 int run_channels_last(const char* op, const adjoint_context* context, const adjoint_conv_geometry* geometry,
                       bool transposed, adjoint_frozen_filter* frozen, const adjoint_activation* activation,
                       const void* source, const void* filter, const void* bias, void* result) {
-  bool taken = false;
+  bool is_done = false;
   const int status = guarded(op, context, geometry, [&](const ConvGeometry& g, const TensorOptions& options) {
     const ConvAttr attr{g, to_activation(op, activation)};
     const Shape shapes[] = {image_shape(g), feature_shape(g)};
     const Tensor in[] = {view(source, shapes[transposed ? 1 : 0], options), view_filter(filter, frozen, g, options),
                          bias == nullptr ? Tensor{} : view(bias, {shapes[transposed ? 0 : 1][1]}, options)};
     Tensor out = view(result, shapes[transposed ? 0 : 1], options);
-#if defined(ADJOINT_WITH_CUDA)
-    taken = options.device.is_cuda() && out.numel() > 0 && cuda::conv_channels_last(in, out, attr, transposed);
-#endif
+    is_done = out.numel() > 0 && ADJOINT_KERNEL(conv_channels_last, options)(in, out, attr, transposed);
   });
-  return status != 0 || taken ? status : 1;
+  return status != 0 || is_done ? status : 1;
 }
 
 // to_last: makes a pixel's channels neighbours.
@@ -261,6 +259,20 @@ int adjoint_conv_transpose_channels_last(const adjoint_context* context, const a
                                          const void* feature, const void* filter, const void* bias, void* image) {
   return run_channels_last("adjoint_conv_transpose_channels_last", context, geometry, true, frozen, activation, feature,
                            filter, bias, image);
+}
+
+int adjoint_conv_weight_channels_last(const adjoint_context* context, const adjoint_conv_geometry* geometry,
+                                      const void* image, const void* feature, void* filter) {
+  bool is_done = false;
+  const int status =
+      guarded("adjoint_conv_weight_channels_last", context, geometry,
+              [&](const ConvGeometry& g, const TensorOptions& options) {
+                const Tensor in[] = {view(image, image_shape(g), options), view(feature, feature_shape(g), options)};
+                Tensor out = view(filter, filter_shape(g), options);
+                is_done =
+                    out.numel() > 0 && g.batch > 0 && ADJOINT_KERNEL(conv_weight_channels_last, options)(in, out, g);
+              });
+  return status != 0 || is_done ? status : 1;
 }
 
 int adjoint_conv_weight(const adjoint_context* context, const adjoint_conv_geometry* geometry, const void* image,

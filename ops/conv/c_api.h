@@ -98,6 +98,11 @@ ADJOINT_C_API int adjoint_conv_transpose_channels_last(const adjoint_context* co
                                                        const adjoint_activation* activation, const void* feature,
                                                        const void* filter, const void* bias, void* image);
 
+/* adjoint_conv_weight of such operands, in half precision alone; the filter is contiguous. */
+ADJOINT_C_API int adjoint_conv_weight_channels_last(const adjoint_context* context,
+                                                    const adjoint_conv_geometry* geometry, const void* image,
+                                                    const void* feature, void* filter);
+
 /* Copies a tensor of extents (N, C, H, W), contiguous as the operators read it, to the order that other frameworks call
  * channels_last, in which a pixel's channels are neighbours: (N, H, W, C) in memory. And the other way. */
 ADJOINT_C_API int adjoint_copy_to_channels_last(const adjoint_context* context, const int64_t extents[4],

@@ -12,6 +12,7 @@ adjoint_instances(ops/conv/line/col2im/cuda/launch.cuh Arithmetic IN float32 tf3
 adjoint_instances(ops/conv/line/narrow/cuda/launch.cuh DType IN bfloat16 float16 float32 OF run_narrow)
 adjoint_instances(ops/conv/line/packed/cuda/launch.cuh Arithmetic IN bfloat16 float16 float32 tf32 OF run_packed)
 adjoint_instances(ops/conv/pipeline/cuda/launch.cuh Arithmetic IN bfloat16 float16 tf32 OF run_pipeline_in)
+adjoint_instances(ops/conv/pipeline/cuda/weight/launch.cuh Arithmetic IN bfloat16 float16 OF run_pipeline_weight_in)
 adjoint_instances(ops/conv/product/cuda/launch.cuh Arithmetic IN bfloat16 float16 tf32 OF run_product_in)
 adjoint_instances(ops/conv/short_sums/cuda/launch.cuh DType IN bfloat16 float16 float32 OF run_short_sums)
 adjoint_instances(ops/conv/weight/cuda/blocks/launch.cuh Arithmetic IN bfloat16 float16 OF run_blocked_weight)

@@ -30,6 +30,9 @@ void conv(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& att
 void conv_transpose(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr);
 /// in: image, feature; out: filter.
 void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
+/// No kernel reads operands in channels_last (see cuda's).
+inline bool conv_channels_last(std::span<const Tensor>, Tensor&, const ConvAttr&, bool) { return false; }
+inline bool conv_weight_channels_last(std::span<const Tensor>, Tensor&, const ConvGeometry&) { return false; }
 /// in: grad, kept; out: z = activation_gradient(activation, grad, kept), and the sums of z over all axes but axis 1
 /// (channels), with the bits of Tensor::sum. The tensors must not be empty.
 void activation_and_bias_gradient(std::span<const Tensor> in, std::span<Tensor> out, const ActivationAttr& attr);
@@ -39,9 +42,10 @@ namespace adjoint::cuda {
 void conv(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr);
 void conv_transpose(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr);
 void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
-/// conv, or conv_transpose, whose image and feature are (N, H, W, C) in memory, although their tensors seem contiguous.
-/// Returns false, and does nothing, where no kernel reads them so, or copies are predicted to be faster.
+/// conv, or conv_transpose, or conv_weight, whose image and feature are (N, H, W, C) in memory, although their tensors
+/// seem contiguous. Return false, and do nothing, where no kernel reads them so, or copies are predicted to be faster.
 bool conv_channels_last(std::span<const Tensor> in, Tensor& out, const ConvAttr& attr, bool transposed);
+bool conv_weight_channels_last(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
 /// In one pass over memory.
 void activation_and_bias_gradient(std::span<const Tensor> in, std::span<Tensor> out, const ActivationAttr& attr);
 }  // namespace adjoint::cuda

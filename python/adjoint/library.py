@@ -59,6 +59,7 @@ _FUNCTIONS = {
     "adjoint_unfreeze_filter": 1,
     "adjoint_frozen_bytes": 1,
     "adjoint_conv_weight": 5,
+    "adjoint_conv_weight_channels_last": 5,
     "adjoint_copy_to_channels_last": 4,
     "adjoint_copy_from_channels_last": 4,
 }

@@ -197,6 +197,36 @@ class LayoutTest(unittest.TestCase):
             with self.subTest(function=function.__name__, input=shape, filter=tuple(w.shape)):
                 self.assertEqual(tuple(copies), wanted)
 
+    def test_gpus_read_channels_last_as_it_lies(self):
+        # In half precision and with channels that fill 16 bytes neither the forward pass nor a gradient makes copies.
+        if "cuda" not in DEVICES or torch.cuda.get_device_capability()[0] != 9:
+            self.skipTest("needs a GPU of sm_90")
+        last = torch.channels_last
+        for dtype, kind in itertools.product((torch.bfloat16, torch.float16), ("conv2d", "conv_transpose2d")):
+            ours, theirs = (getattr(module, kind) for module in (adj, torch.nn.functional))
+            x = integers(4, 64, 64, 66, dtype=torch.float64, device="cpu")
+            w = integers(*((72, 64, 3, 3) if kind == "conv2d" else (64, 72, 4, 4)), dtype=torch.float64, device="cpu")
+            case = {"stride": 1 if kind == "conv2d" else 2, "padding": 1}
+            exact = [t.requires_grad_() for t in (x, w)]
+            y = theirs(*exact, **case)
+            seed = torch.arange(y.numel(), dtype=y.dtype).remainder(5).view_as(y) - 2
+            wanted = [y, *torch.autograd.grad(y, exact, seed)]
+            made = {}
+            for memory_format in (torch.contiguous_format, last):
+                inputs = [x.detach().to("cuda", dtype, memory_format=memory_format), w.detach().to("cuda", dtype)]
+                inputs = [t.requires_grad_() for t in inputs]
+                grad = seed.to("cuda", dtype, memory_format=memory_format)
+                with torch.autograd.profiler.profile() as profile:
+                    y = ours(*inputs, **case)
+                    gradients = torch.autograd.grad(y, inputs, grad)
+                made[memory_format] = {event.key: event.count for event in profile.key_averages()}["aten::empty"]
+                for mine, reference in zip((y, *gradients), wanted):
+                    torch.testing.assert_close(mine.cpu(), reference.to(dtype), rtol=0, atol=0)
+                self.assertTrue(y.is_contiguous(memory_format=memory_format))
+                self.assertTrue(gradients[0].is_contiguous(memory_format=memory_format))
+            with self.subTest(dtype=dtype, kind=kind):
+                self.assertEqual(made[last], made[torch.contiguous_format])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -3,6 +3,7 @@
 
 #include <adjoint/ops/conv/base/least_clocks.h>
 #include <adjoint/ops/conv/base/numbers.h>
+#include <adjoint/ops/conv/pipeline/parts.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -11,61 +12,6 @@
 
 namespace adjoint::cuda {
 namespace {
-
-constexpr std::int64_t kMostExtent = std::numeric_limits<std::int32_t>::max() / 2;
-
-/// A tap of one axis: at q of a phase of the result it reads q + shift of a phase of the source.
-struct AxisTap {
-  std::int64_t tap, result_phase, source_phase, shift;
-};
-
-std::vector<AxisTap> axis_taps(const PipelineGeometry& g, std::size_t axis) {
-  std::vector<AxisTap> taps;
-  const std::int64_t stride = g.stride[axis];
-  for (std::int64_t tap = 0; tap < g.kernel[axis]; ++tap) {
-    const std::int64_t away = tap * g.dilation[axis] - g.padding[axis];
-    if (!g.transposed) {
-      const std::int64_t phase = (away % stride + stride) % stride;
-      taps.push_back({tap, 0, phase, (away - phase) / stride});
-      continue;
-    }
-    for (std::int64_t phase = 0; phase < stride; ++phase) {
-      if ((phase - away) % stride == 0) taps.push_back({tap, phase, 0, (phase - away) / stride});
-    }
-  }
-  return taps;
-}
-
-/// The range that the taps of an axis reach from a phase of the source.
-struct Reach {
-  std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = std::numeric_limits<std::int64_t>::min();
-
-  bool is_empty() const { return first > last; }
-};
-
-Reach reach_of(const std::vector<AxisTap>& taps, std::int64_t source_phase) {
-  Reach reach;
-  for (const AxisTap& tap : taps) {
-    if (tap.source_phase != source_phase) continue;
-    reach.first = std::min(reach.first, tap.shift);
-    reach.last = std::max(reach.last, tap.shift);
-  }
-  return reach;
-}
-
-/// A tensor's phase as one phase for each axis.
-Extent3 phase_places(const PipelineTensor& tensor, std::int64_t phase) {
-  return {phase / (tensor.step[1] * tensor.step[2]), phase / tensor.step[2] % tensor.step[1], phase % tensor.step[2]};
-}
-
-/// A phase's length and start on each axis of a tensor.
-Extent3 phase_extents(const PipelineTensor& tensor, const Extent3& places) {
-  Extent3 extents;
-  for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
-    extents[axis] = ceil_div(tensor.extents[axis] - places[axis], tensor.step[axis]);
-  }
-  return extents;
-}
 
 /// Lists the boxes and their taps, by the halos that the tile's box has around it; false if there are too many.
 bool list_taps(const PipelineGeometry& g, const std::vector<AxisTap> (&taps)[kPipelineAxes], PipelinePlan& plan) {
@@ -159,8 +105,7 @@ bool plan_tiles(const PipelineGeometry& g, const std::vector<AxisTap> (&taps)[kP
   for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
     std::int64_t halo = 0;
     for (std::int64_t phase = 0; phase < plan.source.step[axis]; ++phase) {
-      const Reach reach = reach_of(taps[axis], phase);
-      if (!reach.is_empty()) halo = std::max(halo, reach.last - reach.first);
+      halo = std::max(halo, reach_of(taps[axis], phase).halo());
     }
     if (size[axis] + halo > kMostOfTensorBox) return false;
     plan.box_extents[axis] = static_cast<std::int32_t>(size[axis] + halo);
@@ -173,37 +118,6 @@ bool plan_tiles(const PipelineGeometry& g, const std::vector<AxisTap> (&taps)[kP
   if (!fill_smem(machine, plan) || !list_taps(g, taps, plan)) return false;
   set_lead(plan);
   return true;
-}
-
-bool is_addressable(const PipelineTensor& tensor, std::int64_t element_bytes) {
-  bool valid = tensor.batch >= 1 && tensor.channels >= 1 && tensor.channels * element_bytes % 16 == 0 &&
-               tensor.batch <= kMostExtent && tensor.channels <= kMostExtent;
-  for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
-    // Each phase has a position.
-    valid = valid && tensor.extents[axis] >= tensor.step[axis] && tensor.extents[axis] <= kMostExtent;
-  }
-  return valid && tensor.phases() <= kMostPipelinePhases;
-}
-
-/// For positions that lie `row` elements apart along a row, and so on, channels innermost.
-TensorMapLayout layout_of(const PipelineTensor& tensor, int phase, const void* data, DType dtype) {
-  const Extent3 places = phase_places(tensor, phase), extents = phase_extents(tensor, places);
-  std::int64_t pitch = tensor.channels, first = 0;
-  TensorMapLayout layout{.data = nullptr, .dtype = dtype, .extents = {}, .strides = {}, .box = {}, .swizzled = true};
-  layout.extents[0] = tensor.channels;
-  layout.strides[0] = 1;
-  for (int axis = kPipelineAxes - 1; axis >= 0; --axis) {
-    const auto a = static_cast<std::size_t>(axis);
-    const int at = kPipelineAxes - axis;
-    layout.extents[at] = extents[a];
-    layout.strides[at] = pitch * tensor.step[a];
-    first += pitch * places[a];
-    pitch *= tensor.extents[a];
-  }
-  layout.extents[kPipelineAxes + 1] = tensor.batch;
-  layout.strides[kPipelineAxes + 1] = pitch;
-  layout.data = static_cast<const unsigned char*>(data) + first * element_size(dtype);
-  return layout;
 }
 
 }  // namespace
@@ -286,7 +200,7 @@ double pipeline_clocks(const PipelinePlan& plan, const Machine& machine) {
 }
 
 TensorMapLayout pipeline_source_layout(const PipelinePlan& plan, int phase, const void* data, DType dtype) {
-  TensorMapLayout layout = layout_of(plan.source, phase, data, dtype);
+  TensorMapLayout layout = pipeline_layout(plan.source, phase, data, dtype);
   layout.box[0] = kPipelineLineBytes / plan.element_bytes;
   for (int axis = 0; axis < kPipelineAxes; ++axis) layout.box[kPipelineAxes - axis] = plan.box_extents[axis];
   layout.box[kPipelineAxes + 1] = 1;
@@ -306,7 +220,7 @@ TensorMapLayout pipeline_filter_layout(const PipelinePlan& plan, const void* dat
 }
 
 TensorMapLayout pipeline_result_layout(const PipelinePlan& plan, int phase, void* data, DType dtype) {
-  TensorMapLayout layout = layout_of(plan.result, phase, data, dtype);
+  TensorMapLayout layout = pipeline_layout(plan.result, phase, data, dtype);
   layout.box[0] = kPipelineLineBytes / plan.element_bytes;
   layout.box[1] = kPipelineStrip;
   layout.box[2] = plan.rows();

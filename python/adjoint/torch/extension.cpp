@@ -59,12 +59,20 @@ std::atomic<int> precision{ADJOINT_PRECISION_FLOAT32};
 
 bool is_activated(const Steps& steps) { return steps.activation.kind != 0; }
 
-/// conv or conv_transpose of an operand in channels_last, as it lies; undefined if the library would copy it.
+/// The result of operands that a kernel may read as they lie in channels_last; undefined if the library would copy
+/// them.
 Tensor run_in_channels_last(Role yields, const Problem& problem, const Tensor& first, const Tensor& second,
                             const Tensor& bias, const Steps& steps) {
+  const adjoint_context context = context_of(kNames[yields], first, precision.load(std::memory_order_relaxed));
+  if (yields == kFilter) {
+    Tensor out = at::empty(problem.shape, first.options());
+    const int status = adjoint_conv_weight_channels_last(&context, &problem.geometry, first.data_ptr(),
+                                                         second.data_ptr(), out.data_ptr());
+    TORCH_CHECK(status >= 0, adjoint_last_error());
+    return status == 0 ? out : Tensor();
+  }
   const Tensor b = plain(second), c = bias.defined() ? plain(bias) : bias;
   Tensor out = at::empty(problem.shape, first.options().memory_format(at::MemoryFormat::ChannelsLast));
-  const adjoint_context context = context_of(kNames[yields], first, precision.load(std::memory_order_relaxed));
   const auto function = yields == kImage ? &adjoint_conv_transpose_channels_last : &adjoint_conv_channels_last;
   const int status =
       function(&context, &problem.geometry, steps.frozen, is_activated(steps) ? &steps.activation : nullptr,
@@ -77,7 +85,7 @@ Tensor run(Role yields, const Tensor& first, const Tensor& second, const Tensor&
            IntArrayRef size) {
   const Problem problem(yields, first, second, bias, steps, size);
   const bool channels_last = yields != kFilter && (asks_for_channels_last(first) || asks_for_channels_last(second));
-  if (channels_last && is_channels_last(first) && may_be_read_in_channels_last(first, precision)) {
+  if (may_be_read_as_it_lies(first, precision) && (channels_last || may_be_read_as_it_lies(second, precision))) {
     Tensor result = run_in_channels_last(yields, problem, first, second, bias, steps);
     if (result.defined()) return result;
   }
@@ -247,8 +255,8 @@ struct Backward : public torch::autograd::Node {
     }
     const bool is_wrapped = grad.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
     const bool channels_last = !is_wrapped && asks_for_channels_last(grad);
-    const bool as_it_lies = channels_last && may_be_read_in_channels_last(grad, precision);
-    if (!is_wrapped && !as_it_lies) grad = laid(grad, at::MemoryFormat::Contiguous);  // once for all
+    const bool is_read_as_it_lies = !is_wrapped && may_be_read_as_it_lies(grad, precision);
+    if (!is_wrapped && !is_read_as_it_lies) grad = laid(grad, at::MemoryFormat::Contiguous);  // once for all
     const Steps steps{stride, padding, dilation, groups, {}, nullptr};
     const auto known = [&](Role role) { return role == yields ? grad : roles[0] == role ? tensors[0] : tensors[1]; };
     for (std::size_t i = 0; i < 2; ++i) {

@@ -51,10 +51,10 @@ inline bool asks_for_channels_last(const Tensor& tensor) {
   return tensor.has_storage() && tensor.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
 }
 
-/// Whether a kernel may read the tensor, which is in channels_last, without a copy; the library decides.
-inline bool may_be_read_in_channels_last(const Tensor& tensor, int precision) {
+/// Whether the tensor is in channels_last, and a kernel may read it without a copy; the library decides.
+inline bool may_be_read_as_it_lies(const Tensor& tensor, int precision) {
   const at::ScalarType dtype = tensor.scalar_type();
-  if (!tensor.is_cuda() || tensor.is_neg() || dtype == at::kDouble) return false;
+  if (!tensor.is_cuda() || !is_channels_last(tensor) || tensor.is_neg() || dtype == at::kDouble) return false;
   const bool is_rounded = dtype != at::kFloat || precision == ADJOINT_PRECISION_TF32;
   return is_rounded && tensor.size(1) * static_cast<int64_t>(tensor.element_size()) % 16 == 0;
 }

@@ -105,20 +105,24 @@ def asks_for_channels_last(*tensors):
     return False
 
 
-def may_be_read_in_channels_last(tensor):
-    """Whether a kernel may read the tensor, which is in torch.channels_last, without a copy; the library decides."""
-    if tensor.device.type != "cuda" or tensor.is_neg() or tensor.dtype == torch.float64:
+def may_be_read_as_it_lies(tensor):
+    """Whether the tensor is in torch.channels_last, and a kernel may read it without a copy; the library decides."""
+    if not is_channels_last(tensor) or tensor.device.type != "cuda" or tensor.is_neg() or tensor.dtype == torch.float64:
         return False
     is_rounded = tensor.dtype != torch.float32 or _precision == "tf32"
     return is_rounded and tensor.shape[1] * tensor.element_size() % 16 == 0
 
 
 def _run_in_channels_last(function, geometry, shape, first, second, bias, activation, frozen):
-    """The result, computed from `first` as it lies in torch.channels_last, or None if the library would copy it."""
-    second, bias = plain(second), None if bias is None else plain(bias)
-    out = torch.empty(shape, dtype=first.dtype, device=first.device, memory_format=torch.channels_last)
-    addresses = [0 if each is None else each.address for each in (frozen, activation)]
-    addresses += [0 if each is None else each.data_ptr() for each in (first, second, bias, out)]
+    """The result of operands that a kernel may read as they lie, or None if the library would copy them."""
+    is_weight = function == "adjoint_conv_weight"
+    if not is_weight:
+        second, bias = plain(second), None if bias is None else plain(bias)
+    memory_format = torch.contiguous_format if is_weight else torch.channels_last
+    out = torch.empty(shape, dtype=first.dtype, device=first.device, memory_format=memory_format)
+    addresses = [] if is_weight else [0 if each is None else each.address for each in (frozen, activation)]
+    tensors = (first, second, out) if is_weight else (first, second, bias, out)
+    addresses += [0 if each is None else each.data_ptr() for each in tensors]
     return out if library.call(f"{function}_channels_last", _where(out).address, geometry, *addresses) else None
 
 
@@ -131,7 +135,7 @@ def run(function, geometry, shape, first, second, bias=None, activation=None, fr
     """Calls one of the library's operators; `geometry` is an address. Tensors that no kernel reads as they lie are copied
     on the way in and out. frozen: the library.FrozenFilter of the filter `second`, or None."""
     to_channels_last = function != "adjoint_conv_weight" and asks_for_channels_last(first, second)
-    if to_channels_last and is_channels_last(first) and may_be_read_in_channels_last(first):
+    if may_be_read_as_it_lies(first) and (to_channels_last or may_be_read_as_it_lies(second)):
         out = _run_in_channels_last(function, geometry, shape, first, second, bias, activation, frozen)
         if out is not None:
             return out

@@ -68,7 +68,7 @@ class Operator:
         """The gradient with respect to each operand that needs one, given the result's; None for the others."""
         ordinary = is_ordinary((grad,))
         channels_last = ordinary and native.asks_for_channels_last(grad)
-        if ordinary and not (channels_last and native.may_be_read_in_channels_last(grad)):
+        if ordinary and not native.may_be_read_as_it_lies(grad):
             grad = native.laid(grad, torch.contiguous_format)  # once for all that take it
         known = dict(zip(self.takes, operands), **{self.yields: grad})
         gradients = []

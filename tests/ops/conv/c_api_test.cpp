@@ -128,6 +128,7 @@ TEST(ConvCApi, LeavesChannelsLastToCopiesOnTheCpu) {
   EXPECT_EQ(adjoint_conv_transpose_channels_last(&kHere, &kSmall, nullptr, nullptr, feature.data(), filter.data(),
                                                  nullptr, back.data()),
             1);
+  EXPECT_EQ(adjoint_conv_weight_channels_last(&kHere, &kSmall, image.data(), feature.data(), back.data()), 1);
   EXPECT_EQ(feature, std::vector<float>(3, 7.0F));
   EXPECT_EQ(back, std::vector<float>(4, 7.0F));
   EXPECT_REFUSED(adjoint_conv_channels_last(nullptr, &kSmall, nullptr, nullptr, image.data(), filter.data(), nullptr,
@@ -136,6 +137,8 @@ TEST(ConvCApi, LeavesChannelsLastToCopiesOnTheCpu) {
   EXPECT_REFUSED(adjoint_conv_transpose_channels_last(&kHere, &kSmall, nullptr, nullptr, nullptr, filter.data(),
                                                       nullptr, back.data()),
                  "adjoint_conv_transpose_channels_last: data must not be null");
+  EXPECT_REFUSED(adjoint_conv_weight_channels_last(&kHere, nullptr, image.data(), feature.data(), back.data()),
+                 "adjoint_conv_weight_channels_last: context and geometry must not be null");
 }
 
 TEST(ConvCApi, WrongContextsAndPointersAreRefusedByName) {

@@ -118,6 +118,28 @@ TEST(ConvChannelsLastCuda, IsExactOnIntegers) {
   }
 }
 
+TEST(ConvChannelsLastCuda, WeightsAreExactOnIntegers) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU of sm_90";
+  for (const ConvCase& c : kLarge) {
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    const TensorOptions wide{.dtype = kFloat64};
+    const Tensor exact = conv_weight(p.image_tensor(wide), p.feature_tensor(wide), p.geometry);
+    const adjoint_conv_geometry g = to_c(p.geometry);
+    for (const DType dtype : {kBFloat16, kFloat16}) {
+      const TensorOptions options{.dtype = dtype, .device = kCUDA};
+      const adjoint_context context{.device = 0, .stream = nullptr, .dtype = static_cast<int>(dtype), .precision = 0};
+      const Tensor image = channels_last(p.image_tensor(options)), feature = channels_last(p.feature_tensor(options));
+      Tensor filter = full(exact.shape(), std::nan(""), options);
+      ASSERT_EQ(adjoint_conv_weight_channels_last(&context, &g, image.raw_data(), feature.raw_data(),
+                                                  filter.raw_mutable_data()),
+                0)
+          << adjoint_last_error();
+      expect_same_bits("conv_weight", filter.to(kCPU), exact.to(dtype));
+    }
+  }
+}
+
 TEST(ConvChannelsLastCuda, KeepsAFrozenFiltersOrder) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU of sm_90";
   const std::unique_ptr<adjoint_frozen_filter, void (*)(adjoint_frozen_filter*)> frozen(adjoint_freeze_filter(),

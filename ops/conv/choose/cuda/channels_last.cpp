@@ -1,12 +1,14 @@
 #include <adjoint/ops/conv/choose/cuda/channels_last.h>
 
 #include <adjoint/core/copy.h>
+#include <adjoint/core/cuda/runtime.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/base/cuda/filter_space.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/ops/conv/pipeline/cuda/pipeline.h>
+#include <adjoint/ops/conv/sums/cuda/taps.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,36 +30,29 @@ double microseconds_by_copies(ConvProblem problem) {
          moved / kBytesPerMicrosecond;
 }
 
-/// Null if no plan exists or copies are faster.
-const PipelinePlan* plan_of(const ConvProblem& problem) {
-  return keep_plan<PipelinePlan>(problem, [&](PipelinePlan& plan) {
-    const PipelineGeometry geometry = pipeline_geometry(problem.geometry, problem.role == ConvRole::kImage);
-    if (!plan_pipeline(geometry, arithmetic_of(problem), problem.machine, plan)) return false;
-    const double clocks = pipeline_clocks(plan, problem.machine);
-    return clocks / kClocksPerMicrosecond + kLaunchMicroseconds < microseconds_by_copies(problem);
-  });
+bool is_faster(double clocks, const ConvProblem& problem) {
+  return clocks / kClocksPerMicrosecond + kLaunchMicroseconds < microseconds_by_copies(problem);
 }
 
 /// The contiguous filter (Cf, Ci, taps) as (results, taps, source's channels).
 void put_in_order(const ConvProblem& problem, void* to) {
   const ConvGeometry& g = problem.geometry;
   const TensorOptions options{.dtype = problem.dtype, .device = Device(DeviceType::kCUDA, problem.device)};
-  const Tensor filter = Tensor::from_blob(const_cast<void*>(problem.second),
-                                          {g.feature_channels, g.image_channels, g.taps()}, options);
+  const Tensor filter =
+      Tensor::from_blob(const_cast<void*>(problem.second), {g.feature_channels, g.image_channels, g.taps()}, options);
   const Tensor ordered = filter.permute(problem.role == ConvRole::kImage ? Dims{1, 2, 0} : Dims{0, 2, 1});
   Tensor copy = Tensor::from_blob(to, ordered.shape(), options);
   copy_into(ordered, copy);
 }
 
-}  // namespace
-
-bool run_channels_last(const ConvProblem& problem) {
-  const ConvGeometry& g = problem.geometry;
-  if (problem.dtype == kFloat64 || g.groups != 1 || !runs_wgmma(problem.device)) return false;
-  if (!is_aligned(problem.first) || !is_aligned(problem.out)) return false;
-  const PipelinePlan* const plan = plan_of(problem);
+bool run_result(const ConvProblem& problem) {
+  const auto* const plan = keep_plan<PipelinePlan>(problem, [&](PipelinePlan& made) {
+    const PipelineGeometry geometry = pipeline_geometry(problem.geometry, problem.role == ConvRole::kImage);
+    return plan_pipeline(geometry, arithmetic_of(problem), problem.machine, made) &&
+           is_faster(pipeline_clocks(made, problem.machine), problem);
+  });
   if (plan == nullptr) return false;
-  const auto bytes = static_cast<std::size_t>(g.filter_numel() * element_size(problem.dtype));
+  const auto bytes = static_cast<std::size_t>(problem.geometry.filter_numel() * element_size(problem.dtype));
   FilterSpace filter(problem, "channels_last", 0, bytes);
   if (!filter.is_filled()) {
     put_in_order(problem, filter.data());
@@ -71,6 +66,30 @@ bool run_channels_last(const ConvProblem& problem) {
                 .activation = problem.activation},
                problem.device);
   return true;
+}
+
+bool run_weight(const ConvProblem& problem) {
+  const auto* const plan = keep_plan<PipelineWeightPlan>(problem, [&](PipelineWeightPlan& made) {
+    const PipelineGeometry geometry = pipeline_geometry(problem.geometry, false);
+    return plan_pipeline_weight(geometry, arithmetic_of(problem), problem.machine, made) &&
+           is_faster(pipeline_weight_clocks(made, problem.machine), problem);
+  });
+  if (plan == nullptr) return false;
+  const Workspace sums(static_cast<std::size_t>(plan->sums_bytes()), problem.device);
+  run_pipeline_weight(*plan, arithmetic_of(problem),
+                      {.image = problem.first, .feature = problem.second, .sums = static_cast<float*>(sums.data())},
+                      problem.device);
+  gather_taps(plan->gather, problem.dtype, sums.data(), problem.out, problem.device);
+  return true;
+}
+
+}  // namespace
+
+bool run_channels_last(const ConvProblem& problem) {
+  if (problem.dtype == kFloat64 || problem.geometry.groups != 1 || !runs_wgmma(problem.device)) return false;
+  const bool is_weight = problem.role == ConvRole::kFilter;
+  if (!is_aligned(problem.first) || !is_aligned(is_weight ? problem.second : problem.out)) return false;
+  return is_weight ? run_weight(problem) : run_result(problem);
 }
 
 }  // namespace adjoint::cuda

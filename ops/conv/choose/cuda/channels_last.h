@@ -1,5 +1,5 @@
-// conv and conv_transpose of image and feature in channels_last: read as they lie, or copied to the contiguous order of
-// all other kernels, whichever is predicted to be faster.
+// The trio of image and feature in channels_last: read as they lie, or copied to the contiguous order of all other
+// kernels, whichever is predicted to be faster.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -9,8 +9,7 @@ namespace adjoint::cuda {
 
 /// Runs `problem`, whose image and feature are in channels_last, (N, H, W, C) in memory, and whose filter is
 /// contiguous. Returns false, and does nothing, if no kernel reads them so, if they do not begin at multiples of 16
-/// bytes, and if copies around the fastest other kernel are predicted to take less time. The problem must not be
-/// conv_weight's, and has no `linear`.
+/// bytes, and if copies around the fastest other kernel are predicted to take less time. The problem has no `linear`.
 ADJOINT_API bool run_channels_last(const ConvProblem& problem);
 
 }  // namespace adjoint::cuda

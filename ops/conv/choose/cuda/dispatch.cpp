@@ -253,6 +253,10 @@ bool conv_channels_last(std::span<const Tensor> in, Tensor& out, const ConvAttr&
   return run_channels_last(problem_of(transposed ? ConvRole::kImage : ConvRole::kFeature, in, {&out, 1}, attr));
 }
 
+bool conv_weight_channels_last(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {
+  return run_channels_last(problem_of(ConvRole::kFilter, in, {&out, 1}, {geometry}));
+}
+
 void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {
   run(ConvRole::kFilter, in, {&out, 1}, {geometry});
 }

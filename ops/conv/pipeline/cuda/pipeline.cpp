@@ -15,4 +15,11 @@ void run_pipeline(const PipelinePlan& plan, Arithmetic arithmetic, const Pipelin
   ADJOINT_ASSERT(false, "float32 has no pipeline");
 }
 
+void run_pipeline_weight(const PipelineWeightPlan& plan, Arithmetic arithmetic, const PipelineWeightCall& call,
+                         int device) {
+  ADJOINT_ASSERT(element_bytes(arithmetic) == 2, "the pipeline's weight gradient is of halves");
+  arithmetic == Arithmetic::kBFloat16 ? run_pipeline_weight_in<Arithmetic::kBFloat16>(plan, call, device)
+                                      : run_pipeline_weight_in<Arithmetic::kFloat16>(plan, call, device);
+}
+
 }  // namespace adjoint::cuda

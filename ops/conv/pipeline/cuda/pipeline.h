@@ -6,6 +6,7 @@
 #include <adjoint/core/export.h>
 #include <adjoint/ops/conv/base/arithmetic.h>
 #include <adjoint/ops/conv/pipeline/plan.h>
+#include <adjoint/ops/conv/pipeline/weight_plan.h>
 #include <adjoint/ops/elementwise/activation.h>
 
 namespace adjoint::cuda {
@@ -23,5 +24,18 @@ ADJOINT_API void run_pipeline(const PipelinePlan& plan, Arithmetic arithmetic, c
 /// There is one translation unit for each arithmetic.
 template <Arithmetic kArithmetic>
 void run_pipeline_in(const PipelinePlan& plan, const PipelineCall& call, int device);
+
+/// Channels innermost: image (N, D, H, W, C) and feature (N, D, H, W, K), which begin at multiples of 16 bytes. `sums`:
+/// the plan's sums_bytes(), for the caller to put in the filter's order by the plan's `gather`.
+struct PipelineWeightCall {
+  const void *image, *feature;
+  float* sums;
+};
+
+/// Enqueues conv_weight's kernel for its arithmetic, halves alone, on the device's current stream.
+ADJOINT_API void run_pipeline_weight(const PipelineWeightPlan& plan, Arithmetic arithmetic,
+                                     const PipelineWeightCall& call, int device);
+template <Arithmetic kArithmetic>
+void run_pipeline_weight_in(const PipelineWeightPlan& plan, const PipelineWeightCall& call, int device);
 
 }  // namespace adjoint::cuda

@@ -1,0 +1,216 @@
+// Plans conv_weight in the pipeline: the sets of taps, and the job that a model predicts to be fastest.
+#include <adjoint/ops/conv/pipeline/weight_plan.h>
+
+#include <adjoint/ops/conv/base/least_clocks.h>
+#include <adjoint/ops/conv/base/numbers.h>
+#include <adjoint/ops/conv/pipeline/parts.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <vector>
+
+namespace adjoint::cuda {
+namespace {
+
+constexpr std::int64_t kStripSize[] = {1, kWeightStripRows, kPipelineStrip};
+
+/// A tap in three axes: its place in the filter, and where it reads in its phase.
+struct PlacedTap {
+  std::int64_t filter;
+  Extent3 shift;
+};
+/// At most team_taps taps of one row of the filter.
+using TapRun = std::vector<PlacedTap>;
+
+/// The runs of each phase of the image.
+std::vector<std::vector<TapRun>> runs_of(const PipelineGeometry& g, const PipelineTensor& image, std::size_t length) {
+  const std::array<std::vector<AxisTap>, kPipelineAxes> taps{axis_taps(g, 0), axis_taps(g, 1), axis_taps(g, 2)};
+  std::vector<std::vector<TapRun>> phases;
+  for (std::int64_t phase = 0; phase < image.phases(); ++phase) {
+    const Extent3 places = phase_places(image, phase);
+    std::vector<TapRun>& runs = phases.emplace_back();
+    for (const AxisTap& z : taps[0]) {
+      for (const AxisTap& y : taps[1]) {
+        if (z.source_phase != places[0] || y.source_phase != places[1]) continue;
+        bool begins = true;
+        for (const AxisTap& x : taps[2]) {
+          if (x.source_phase != places[2]) continue;
+          if (begins || runs.back().size() == length) runs.emplace_back();
+          begins = false;
+          runs.back().push_back({(z.tap * g.kernel[1] + y.tap) * g.kernel[2] + x.tap, {z.shift, y.shift, x.shift}});
+        }
+      }
+    }
+  }
+  return phases;
+}
+
+/// Lists the sets, each of `teams` runs of a phase, or of one if teams share it, and sizes the box that holds any;
+/// false if there are too many or they reach too far.
+bool list_sets(const std::vector<std::vector<TapRun>>& phases, PipelineWeightPlan& plan) {
+  const std::size_t set_runs = plan.shares_taps ? 1 : static_cast<std::size_t>(plan.teams);
+  std::int32_t sets = 0;
+  Extent3 halo{};
+  std::vector<Extent3> first;
+  for (const std::vector<TapRun>& runs : phases) {
+    for (std::size_t run = 0; run < runs.size(); run += set_runs) {
+      if (sets++ == kMostWeightSets) return false;
+      Reach reach[kPipelineAxes];
+      for (std::size_t i = run; i < std::min(run + set_runs, runs.size()); ++i) {
+        for (const PlacedTap& tap : runs[i]) {
+          for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) reach[axis].add(tap.shift[axis]);
+        }
+      }
+      for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) halo[axis] = std::max(halo[axis], reach[axis].halo());
+      first.push_back({reach[0].first, reach[1].first, reach[2].first});
+    }
+  }
+  for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
+    const std::int64_t extent = kStripSize[axis] + halo[axis];
+    if (extent > kMostOfTensorBox) return false;
+    plan.box_extents[axis] = static_cast<std::int32_t>(extent);
+  }
+  plan.sets_divider = Divider(static_cast<std::uint32_t>(sets));
+  std::size_t number = 0;
+  for (std::size_t phase = 0; phase < phases.size(); ++phase) {
+    for (std::size_t run = 0; run < phases[phase].size(); run += set_runs) {
+      WeightSet& set = plan.set_list[number];
+      set = {.box = {.phase = static_cast<std::int16_t>(phase), .first = {}}, .taps = {}};
+      const Extent3& begin = first[number++];
+      for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
+        if (std::abs(begin[axis]) > std::numeric_limits<std::int16_t>::max()) return false;
+        set.box.first[axis] = static_cast<std::int16_t>(begin[axis]);
+      }
+      for (std::size_t i = 0; i < set_runs && run + i < phases[phase].size(); ++i) {
+        WeightSetTap* to = set.taps + i * static_cast<std::size_t>(plan.team_taps);
+        for (const PlacedTap& tap : phases[phase][run + i]) {
+          const std::int64_t shift = ((tap.shift[0] - begin[0]) * plan.box_extents[1] + tap.shift[1] - begin[1]) *
+                                         plan.box_extents[2] +
+                                     tap.shift[2] - begin[2];
+          *to++ = {static_cast<std::int16_t>(tap.filter), static_cast<std::uint16_t>(shift)};
+        }
+      }
+    }
+  }
+  return true;
+}
+
+/// The number of slices with the fewest modelled clocks.
+void cut_slices(std::int32_t jobs, const Machine& machine, PipelineWeightPlan& plan) {
+  double best = std::numeric_limits<double>::infinity();
+  PipelineWeightPlan chosen = plan;
+  const std::int32_t most = std::min(plan.strips, std::max(1, 2 * machine.multiprocessors / jobs));
+  for (std::int32_t slices = 1; slices <= most; ++slices) {
+    plan.slice_strips = ceil_div(plan.strips, slices);
+    plan.slices = ceil_div(plan.strips, plan.slice_strips);  // those that have a strip
+    plan.tiles = jobs * plan.slices;
+    const double clocks = pipeline_weight_clocks(plan, machine);
+    if (clocks >= best) continue;
+    best = clocks;
+    chosen.slice_strips = plan.slice_strips;
+    chosen.slices = plan.slices;
+    chosen.tiles = plan.tiles;
+  }
+  plan = chosen;
+  plan.gather.slices = plan.slices;
+  plan.gather.slice_stride = plan.gather.count;
+  plan.gather.tap_stride = plan.gather.count * plan.slices;
+}
+
+/// Makes the plan with jobs of that form; returns false if no such plan fits.
+bool plan_jobs(const std::vector<std::vector<TapRun>>& phases, const Machine& machine, PipelineWeightPlan& plan) {
+  if (!list_sets(phases, plan)) return false;
+  plan.slots = static_cast<std::int32_t>(
+      std::min<std::int64_t>(kMostStripSlots, (machine.smem_bytes - kPipelineTableBytes) / plan.slot_bytes()));
+  if (plan.slots < 2) return false;
+  const std::int64_t images = ceil_div(plan.image.channels, std::int64_t{plan.columns}),
+                     features = ceil_div(plan.feature.channels, std::int64_t{plan.feature_panels()} * kWeightLine);
+  plan.image_divider = Divider(static_cast<std::uint32_t>(images));
+  plan.feature_divider = Divider(static_cast<std::uint32_t>(features));
+  const std::int64_t jobs = plan.sets_divider.divisor() * images * features;
+  std::int64_t strips = plan.feature.batch;
+  for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
+    const std::int64_t count = ceil_div(plan.feature.extents[axis], kStripSize[axis]);
+    plan.strip_divider[axis] = Divider(static_cast<std::uint32_t>(count));
+    if (strips > kMostExtent / count) return false;
+    strips *= count;
+  }
+  if (jobs > kMostExtent / (2 * machine.multiprocessors)) return false;
+  plan.strips = static_cast<std::int32_t>(strips);
+  cut_slices(static_cast<std::int32_t>(jobs), machine, plan);
+  return true;
+}
+
+}  // namespace
+
+bool plan_pipeline_weight(const PipelineGeometry& g, Arithmetic arithmetic, const Machine& machine,
+                          PipelineWeightPlan& plan) {
+  if (g.transposed || element_bytes(arithmetic) != 2) return false;
+  PipelineWeightPlan candidate{};
+  candidate.image = {g.batch, g.source_channels, g.source, g.stride};
+  candidate.feature = {g.batch, g.result_channels, g.result, {1, 1, 1}};
+  constexpr std::int64_t kElementBytes = 2;
+  if (!is_addressable(candidate.image, kElementBytes) || !is_addressable(candidate.feature, kElementBytes)) {
+    return false;
+  }
+  const std::int64_t taps = g.kernel[0] * g.kernel[1] * g.kernel[2];
+  if (taps > kMostPipelineTaps) return false;
+  candidate.taps = static_cast<std::int32_t>(taps);
+  candidate.gather = tap_gather(g.source_channels * g.result_channels, candidate.taps, kElementBytes, true);
+  struct Form {
+    std::int32_t teams, columns;
+    bool shares_taps;
+  };
+  // wgmma's 64 columns take less registers, so that a third warpgroup has room.
+  constexpr Form kForms[] = {{2, 128, true}, {2, 128, false}, {3, 64, true}, {3, 64, false}};
+  LeastClocks least;
+  for (int team_taps = 1; team_taps <= kMostTeamTaps; ++team_taps) {
+    const std::vector<std::vector<TapRun>> phases = runs_of(g, candidate.image, static_cast<std::size_t>(team_taps));
+    for (const Form& form : kForms) {
+      candidate.teams = form.teams;
+      candidate.team_taps = team_taps;
+      candidate.columns = form.columns;
+      candidate.shares_taps = form.shares_taps;
+      if (!plan_jobs(phases, machine, candidate)) continue;
+      if (least.take(pipeline_weight_clocks(candidate, machine))) plan = candidate;
+    }
+  }
+  return least.found();
+}
+
+double pipeline_weight_clocks(const PipelineWeightPlan& plan, const Machine& machine) {
+  // pipeline_clocks' power limit and latency; what a tile takes to begin and to store, and the second kernel's start.
+  constexpr double kPower = 1.15, kLatency = 2600, kStart = 2000, kStoredSum = 0.1, kAdd = 4000;
+  constexpr double kSmemBytes = 128, kDepth = 16, kL2Bytes = 2500;  // of all multiprocessors, per clock
+  const double steps = kPipelineStrip * kWeightStripRows / kDepth;
+  const double products = plan.teams * plan.team_taps * steps, sums = kPipelineResults * plan.columns;
+  const double bytes = plan.slot_bytes(), read = products * kDepth * 2 * (kPipelineResults + plan.columns);
+  const double busy = products * plan.columns / 2 * kPower;
+  const double strip = std::max({busy, (read + bytes) / kSmemBytes, bytes / machine.l2_bytes,
+                                 (busy + kLatency + bytes / machine.l2_bytes) / plan.slots});
+  const double stored = kStoredSum * plan.teams * plan.team_taps * sums;
+  const auto rounds = static_cast<double>(ceil_div(plan.tiles, machine.multiprocessors));
+  const double added = static_cast<double>(plan.sums_bytes()) / kL2Bytes;
+  return kStart + rounds * (plan.slice_strips * strip + stored) + kAdd + added;
+}
+
+TensorMapLayout weight_image_layout(const PipelineWeightPlan& plan, int phase, const void* data, DType dtype) {
+  TensorMapLayout layout = pipeline_layout(plan.image, phase, data, dtype);
+  layout.box[0] = kWeightLine;
+  for (int axis = 0; axis < kPipelineAxes; ++axis) layout.box[kPipelineAxes - axis] = plan.box_extents[axis];
+  layout.box[kPipelineAxes + 1] = 1;
+  return layout;
+}
+
+TensorMapLayout weight_feature_layout(const PipelineWeightPlan& plan, const void* data, DType dtype) {
+  TensorMapLayout layout = pipeline_layout(plan.feature, 0, data, dtype);
+  layout.box[0] = kWeightLine;
+  for (int axis = 0; axis < kPipelineAxes; ++axis) {
+    layout.box[kPipelineAxes - axis] = static_cast<std::int32_t>(kStripSize[axis]);
+  }
+  layout.box[kPipelineAxes + 1] = 1;
+  return layout;
+}
+
+}  // namespace adjoint::cuda

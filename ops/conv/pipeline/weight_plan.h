@@ -1,0 +1,124 @@
+// The schedule of conv_weight in the pipeline: of channels_last tensors in half precision, by wgmma on sm_90. Plain C++
+// for host and device, tested without a GPU.
+//
+//     filter[f][c][tap] = sum over positions q of feature[q][f] * image[q + shift of tap][c], in the tap's phase
+//
+// The sum runs over positions, and channels are contiguous in both operands, so wgmma reads both transposed, from boxes
+// of 128 bytes of channels as in plan.h. A stage is a strip of the feature, 8 x 16 positions, and the box of the image
+// around it, which all taps of a job read from another position on. A job is a set of taps of 64 feature channels for
+// each of two warpgroups, or of as many sets of taps as there are warpgroups, by 64 or 128 channels of the image. Strips
+// are cut into slices, whose sums another kernel adds up as it puts taps last (sums/taps.h).
+#pragma once
+
+#include <adjoint/core/cuda/tensor_map.h>
+#include <adjoint/core/divider.h>
+#include <adjoint/core/dtype.h>
+#include <adjoint/core/export.h>
+#include <adjoint/ops/conv/base/arithmetic.h>
+#include <adjoint/ops/conv/base/machine.h>
+#include <adjoint/ops/conv/pipeline/plan.h>
+#include <adjoint/ops/conv/sums/taps.h>
+
+#include <cstdint>
+
+namespace adjoint::cuda {
+
+inline constexpr int kWeightStripRows = 16;
+inline constexpr int kWeightPanelBytes = kPipelineStrip * kWeightStripRows * kPipelineLineBytes;  // of the feature
+inline constexpr int kWeightLine = kPipelineLineBytes / 2;  // channels of a panel
+inline constexpr int kMostWeightTeams = 3, kMostTeamTaps = 3;
+inline constexpr int kMostWeightSets = 48, kMostStripSlots = 4;
+
+/// A tap: its place in the filter, or -1 for none, and the box's position that the strip's first one reads.
+struct WeightSetTap {
+  std::int16_t filter = -1;
+  std::uint16_t shift = 0;
+};
+/// The taps of a job and their box.
+struct WeightSet {
+  PipelineBox box;
+  WeightSetTap taps[kMostWeightTeams * kMostTeamTaps];
+};
+
+struct PipelineWeightPlan {
+  PipelineTensor image, feature;
+  std::int32_t taps;                // of the filter
+  std::int32_t teams, team_taps;    // warpgroups that multiply; taps of each
+  std::int32_t columns;             // image channels of a job: 64 or 128
+  bool shares_taps;                 // teams have different feature channels; otherwise different taps
+  std::int32_t box_extents[kPipelineAxes];
+  std::int32_t slots;
+  std::int32_t strips, slices, slice_strips;  // of the feature; slices of at most so many strips
+  std::int32_t tiles;                         // jobs times slices
+  Divider sets_divider, image_divider, feature_divider, strip_divider[kPipelineAxes];
+  WeightSet set_list[kMostWeightSets];
+  TapGather gather;
+
+  ADJOINT_HD std::int32_t feature_panels() const { return shares_taps ? teams : 1; }
+  ADJOINT_HD std::int32_t image_panels() const { return columns / kWeightLine; }
+  ADJOINT_HD std::int32_t box_copy_bytes() const {
+    return box_extents[0] * box_extents[1] * box_extents[2] * kPipelineLineBytes;
+  }
+  /// Swizzles repeat every 1024 bytes.
+  ADJOINT_HD std::int32_t box_bytes() const { return (box_copy_bytes() + 1023) / 1024 * 1024; }
+  ADJOINT_HD std::int32_t slot_bytes() const {
+    return feature_panels() * kWeightPanelBytes + image_panels() * box_bytes();
+  }
+  ADJOINT_HD std::int32_t smem_bytes() const { return kPipelineTableBytes + slots * slot_bytes(); }
+  std::int64_t sums_bytes() const { return std::int64_t{4} * gather.count * taps * slices; }
+};
+
+/// A block's work: a job's channels and taps, and a slice's strips.
+struct PipelineWeightTile {
+  std::int32_t set, image, feature;  // channels: the first ones
+  std::int32_t slice, strip, end;
+};
+
+/// Jobs of the same strips follow each other, so that the L2 delivers these.
+ADJOINT_HD inline PipelineWeightTile pipeline_weight_tile(const PipelineWeightPlan& p, std::int32_t index) {
+  PipelineWeightTile tile{};
+  std::int32_t job = index;
+  index = p.sets_divider.split(job);
+  tile.set = job;
+  std::int32_t block = index;
+  index = p.image_divider.split(block);
+  tile.image = block * p.columns;
+  block = index;
+  tile.slice = p.feature_divider.split(block);
+  tile.feature = block * p.feature_panels() * kWeightLine;
+  tile.strip = tile.slice * p.slice_strips;
+  tile.end = p.strips - tile.strip < p.slice_strips ? p.strips : tile.strip + p.slice_strips;
+  return tile;
+}
+
+/// A strip's first position, and its sample.
+struct PipelineWeightStrip {
+  std::int32_t at[kPipelineAxes], sample;
+};
+
+ADJOINT_HD inline PipelineWeightStrip pipeline_weight_strip(const PipelineWeightPlan& p, std::int32_t index) {
+  PipelineWeightStrip strip{};
+  constexpr std::int32_t kSize[] = {1, kWeightStripRows, kPipelineStrip};
+  for (int axis = kPipelineAxes - 1; axis >= 0; --axis) {
+    std::int32_t place = index;
+    index = p.strip_divider[axis].split(place);
+    strip.at[axis] = place * kSize[axis];
+  }
+  strip.sample = index;
+  return strip;
+}
+
+/// For a geometry of conv, whose source is the image; there must be one group, and an arithmetic of halves. False where
+/// channels are not multiples of 16 bytes, and where boxes are too large.
+ADJOINT_API bool plan_pipeline_weight(const PipelineGeometry& geometry, Arithmetic arithmetic, const Machine& machine,
+                                      PipelineWeightPlan& plan);
+/// The time of the plan's kernels, in clocks of a multiprocessor, as pipeline_clocks.
+ADJOINT_API double pipeline_weight_clocks(const PipelineWeightPlan& plan, const Machine& machine);
+
+/// The operands as the copy engine sees them: a phase of the image in boxes, the feature in strips. Both must begin at
+/// multiples of 16 bytes.
+ADJOINT_API TensorMapLayout weight_image_layout(const PipelineWeightPlan& plan, int phase, const void* data,
+                                                DType dtype);
+ADJOINT_API TensorMapLayout weight_feature_layout(const PipelineWeightPlan& plan, const void* data, DType dtype);
+
+}  // namespace adjoint::cuda
