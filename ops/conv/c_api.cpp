@@ -160,7 +160,7 @@ int run_channels_last(const char* op, const adjoint_context* context, const adjo
   const int status = guarded(op, context, geometry, [&](const ConvGeometry& g, const TensorOptions& options) {
     const ConvAttr attr{g, to_activation(op, activation)};
     const Shape shapes[] = {image_shape(g), feature_shape(g)};
-    const Tensor in[] = {view(source, shapes[transposed ? 1 : 0], options), view_filter(filter, frozen, g, options),
+    const std::array in{view(source, shapes[transposed ? 1 : 0], options), view_filter(filter, frozen, g, options),
                          bias == nullptr ? Tensor{} : view(bias, {shapes[transposed ? 0 : 1][1]}, options)};
     Tensor out = view(result, shapes[transposed ? 0 : 1], options);
     is_done = out.numel() > 0 && ADJOINT_KERNEL(conv_channels_last, options)(in, out, attr, transposed);
@@ -267,7 +267,7 @@ int adjoint_conv_weight_channels_last(const adjoint_context* context, const adjo
   const int status =
       guarded("adjoint_conv_weight_channels_last", context, geometry,
               [&](const ConvGeometry& g, const TensorOptions& options) {
-                const Tensor in[] = {view(image, image_shape(g), options), view(feature, feature_shape(g), options)};
+                const std::array in{view(image, image_shape(g), options), view(feature, feature_shape(g), options)};
                 Tensor out = view(filter, filter_shape(g), options);
                 is_done =
                     out.numel() > 0 && g.batch > 0 && ADJOINT_KERNEL(conv_weight_channels_last, options)(in, out, g);
