@@ -161,7 +161,7 @@ int run_channels_last(const char* op, const adjoint_context* context, const adjo
     const ConvAttr attr{g, to_activation(op, activation)};
     const Shape shapes[] = {image_shape(g), feature_shape(g)};
     const std::array in{view(source, shapes[transposed ? 1 : 0], options), view_filter(filter, frozen, g, options),
-                         bias == nullptr ? Tensor{} : view(bias, {shapes[transposed ? 0 : 1][1]}, options)};
+                        bias == nullptr ? Tensor{} : view(bias, {shapes[transposed ? 0 : 1][1]}, options)};
     Tensor out = view(result, shapes[transposed ? 0 : 1], options);
     is_done = out.numel() > 0 && ADJOINT_KERNEL(conv_channels_last, options)(in, out, attr, transposed);
   });

@@ -1,5 +1,5 @@
-// What the pipeline's planners share: where a geometry's taps read, and tensors as the copy engine sees them. Internal to
-// this folder.
+// What the pipeline's planners share: where a geometry's taps read, and tensors as the copy engine sees them. Internal
+// to this folder.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>

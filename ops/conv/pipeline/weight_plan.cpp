@@ -85,9 +85,9 @@ bool list_sets(const std::vector<std::vector<TapRun>>& phases, PipelineWeightPla
       for (std::size_t i = 0; i < set_runs && run + i < phases[phase].size(); ++i) {
         WeightSetTap* to = set.taps + i * static_cast<std::size_t>(plan.team_taps);
         for (const PlacedTap& tap : phases[phase][run + i]) {
-          const std::int64_t shift = ((tap.shift[0] - begin[0]) * plan.box_extents[1] + tap.shift[1] - begin[1]) *
-                                         plan.box_extents[2] +
-                                     tap.shift[2] - begin[2];
+          const std::int64_t shift =
+              ((tap.shift[0] - begin[0]) * plan.box_extents[1] + tap.shift[1] - begin[1]) * plan.box_extents[2] +
+              tap.shift[2] - begin[2];
           *to++ = {static_cast<std::int16_t>(tap.filter), static_cast<std::uint16_t>(shift)};
         }
       }

@@ -6,8 +6,8 @@
 // The sum runs over positions, and channels are contiguous in both operands, so wgmma reads both transposed, from boxes
 // of 128 bytes of channels as in plan.h. A stage is a strip of the feature, 8 x 16 positions, and the box of the image
 // around it, which all taps of a job read from another position on. A job is a set of taps of 64 feature channels for
-// each of two warpgroups, or of as many sets of taps as there are warpgroups, by 64 or 128 channels of the image. Strips
-// are cut into slices, whose sums another kernel adds up as it puts taps last (sums/taps.h).
+// each of two warpgroups, or of as many sets of taps as there are warpgroups, by 64 or 128 channels of the image.
+// Strips are cut into slices, whose sums another kernel adds up as it puts taps last (sums/taps.h).
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -25,7 +25,7 @@ namespace adjoint::cuda {
 
 inline constexpr int kWeightStripRows = 16;
 inline constexpr int kWeightPanelBytes = kPipelineStrip * kWeightStripRows * kPipelineLineBytes;  // of the feature
-inline constexpr int kWeightLine = kPipelineLineBytes / 2;  // channels of a panel
+inline constexpr int kWeightLine = kPipelineLineBytes / 2;                                        // channels of a panel
 inline constexpr int kMostWeightTeams = 3, kMostTeamTaps = 3;
 inline constexpr int kMostWeightSets = 48, kMostStripSlots = 4;
 
@@ -42,10 +42,10 @@ struct WeightSet {
 
 struct PipelineWeightPlan {
   PipelineTensor image, feature;
-  std::int32_t taps;                // of the filter
-  std::int32_t teams, team_taps;    // warpgroups that multiply; taps of each
-  std::int32_t columns;             // image channels of a job: 64 or 128
-  bool shares_taps;                 // teams have different feature channels; otherwise different taps
+  std::int32_t taps;              // of the filter
+  std::int32_t teams, team_taps;  // warpgroups that multiply; taps of each
+  std::int32_t columns;           // image channels of a job: 64 or 128
+  bool shares_taps;               // teams have different feature channels; otherwise different taps
   std::int32_t box_extents[kPipelineAxes];
   std::int32_t slots;
   std::int32_t strips, slices, slice_strips;  // of the feature; slices of at most so many strips

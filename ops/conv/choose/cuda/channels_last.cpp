@@ -1,8 +1,6 @@
 #include <adjoint/ops/conv/choose/cuda/channels_last.h>
 
-#include <adjoint/core/copy.h>
 #include <adjoint/core/cuda/runtime.h>
-#include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/base/cuda/filter_space.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
@@ -34,17 +32,6 @@ bool is_faster(double clocks, const ConvProblem& problem) {
   return clocks / kClocksPerMicrosecond + kLaunchMicroseconds < microseconds_by_copies(problem);
 }
 
-/// The contiguous filter (Cf, Ci, taps) as (results, taps, source's channels).
-void put_in_order(const ConvProblem& problem, void* to) {
-  const ConvGeometry& g = problem.geometry;
-  const TensorOptions options{.dtype = problem.dtype, .device = Device(DeviceType::kCUDA, problem.device)};
-  const Tensor filter =
-      Tensor::from_blob(const_cast<void*>(problem.second), {g.feature_channels, g.image_channels, g.taps()}, options);
-  const Tensor ordered = filter.permute(problem.role == ConvRole::kImage ? Dims{1, 2, 0} : Dims{0, 2, 1});
-  Tensor copy = Tensor::from_blob(to, ordered.shape(), options);
-  copy_into(ordered, copy);
-}
-
 bool run_result(const ConvProblem& problem) {
   const auto* const plan = keep_plan<PipelinePlan>(problem, [&](PipelinePlan& made) {
     const PipelineGeometry geometry = pipeline_geometry(problem.geometry, problem.role == ConvRole::kImage);
@@ -55,7 +42,9 @@ bool run_result(const ConvProblem& problem) {
   const auto bytes = static_cast<std::size_t>(problem.geometry.filter_numel() * element_size(problem.dtype));
   FilterSpace filter(problem, "channels_last", 0, bytes);
   if (!filter.is_filled()) {
-    put_in_order(problem, filter.data());
+    order_pipeline_filter(problem.geometry, problem.role == ConvRole::kImage,
+                          static_cast<std::int32_t>(element_size(problem.dtype)), problem.second, filter.data(),
+                          problem.device);
     filter.fill();
   }
   run_pipeline(*plan, arithmetic_of(problem),

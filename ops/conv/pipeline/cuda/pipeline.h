@@ -9,6 +9,8 @@
 #include <adjoint/ops/conv/pipeline/weight_plan.h>
 #include <adjoint/ops/elementwise/activation.h>
 
+#include <cstdint>
+
 namespace adjoint::cuda {
 
 /// Channels innermost: source (N, D, H, W, C), filter (K, taps, C), which is conv's own in channels_last, result (N, D,
@@ -24,6 +26,11 @@ ADJOINT_API void run_pipeline(const PipelinePlan& plan, Arithmetic arithmetic, c
 /// There is one translation unit for each arithmetic.
 template <Arithmetic kArithmetic>
 void run_pipeline_in(const PipelinePlan& plan, const PipelineCall& call, int device);
+
+/// Brings a contiguous filter of one group, (Cf, Ci, taps), into the order of PipelineCall, on the device's current
+/// stream. transposed: for conv_transpose. element_bytes: 2 or 4.
+ADJOINT_API void order_pipeline_filter(const ConvGeometry& geometry, bool transposed, std::int32_t element_bytes,
+                                       const void* from, void* to, int device);
 
 /// Channels innermost: image (N, D, H, W, C) and feature (N, D, H, W, K), which begin at multiples of 16 bytes. `sums`:
 /// the plan's sums_bytes(), for the caller to put in the filter's order by the plan's `gather`.

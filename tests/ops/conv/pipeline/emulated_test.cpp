@@ -6,6 +6,7 @@
 #include <adjoint/tests/support/emulation/tensor_map.h>
 #include <cuda_runtime.h>
 #include <adjoint/ops/conv/pipeline/cuda/launch.cuh>
+#include <adjoint/ops/conv/pipeline/cuda/order_filter.cuh>
 
 #include <gtest/gtest.h>
 
@@ -128,6 +129,38 @@ TYPED_TEST(PipelineEmulation, DepthIsAnAxis) {
   cuda::run_pipeline_in<TypeParam::kArithmetic>(
       plan, {.source = sources.data(), .filter = filters.data(), .bias = nullptr, .result = out.data()}, 0);
   expect_equal(out.data(), expected);
+}
+
+template <class Unit>
+void expect_ordered(std::int64_t first, std::int64_t second, std::int32_t taps, bool transposed) {
+  SCOPED_TRACE(::testing::Message() << first << ", " << second << ", " << taps << ", transposed " << transposed);
+  const cuda::pipeline::FilterOrder order = cuda::pipeline::filter_order(first, second, taps, transposed, sizeof(Unit));
+  EXPECT_LE(order.smem_bytes(sizeof(Unit)), 48 << 10);
+  std::vector<Unit> from, to(static_cast<std::size_t>(first * second * taps)), expected(to.size());
+  for (std::size_t i = 0; i < to.size(); ++i) from.push_back(static_cast<Unit>(i * 7 + 1));
+  for (std::int64_t f = 0; f < first; ++f) {
+    for (std::int64_t s = 0; s < second; ++s) {
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        const std::int64_t place = transposed ? (s * taps + tap) * first + f : (f * taps + tap) * second + s;
+        expected[static_cast<std::size_t>(place)] = from[static_cast<std::size_t>((f * second + s) * taps + tap)];
+      }
+    }
+  }
+  emulation::run({.grid = {static_cast<unsigned>(order.blocks())},
+                  .block = {static_cast<unsigned>(cuda::pipeline::kOrderThreads)},
+                  .seed = 3,
+                  .smem_bytes = static_cast<std::size_t>(order.smem_bytes(sizeof(Unit)))},
+                 [&] { cuda::pipeline::order_filter_kernel<Unit>(order, from.data(), to.data()); });
+  EXPECT_EQ(to, expected);
+}
+
+TEST(PipelineEmulation, FiltersAreOrdered) {
+  for (const bool transposed : {false, true}) {
+    expect_ordered<std::uint16_t>(40, 72, 9, transposed);
+    expect_ordered<std::uint32_t>(36, 20, 1, transposed);
+    expect_ordered<std::uint16_t>(8, 8, 128, transposed);
+    expect_ordered<std::uint32_t>(12, 68, 49, transposed);
+  }
 }
 
 // For float32 operands that are not tf32 numbers, the nearest one is multiplied, the even one if two are equally near.

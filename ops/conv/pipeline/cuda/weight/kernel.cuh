@@ -1,10 +1,10 @@
-// conv_weight of channels_last tensors in half precision (pipeline/weight_plan.h describes how the work is cut). A block
-// stays on its multiprocessor and computes every gridDim'th tile. A thread of the last warpgroup starts the copies of
-// strips and boxes, through a ring with a full and an empty mbarrier for each slot; the others multiply, each its taps,
-// and write their sums straight from registers. No sum depends on the grid.
+// conv_weight of channels_last tensors in half precision (pipeline/weight_plan.h describes how the work is cut). A
+// block stays on its multiprocessor and computes every gridDim'th tile. A thread of the last warpgroup starts the
+// copies of strips and boxes, through a ring with a full and an empty mbarrier for each slot; the others multiply, each
+// its taps, and write their sums straight from registers. No sum depends on the grid.
 //
-// A strip reaches past the feature's edges, where it is zero. A NaN or an infinity of the image that meets it there makes
-// NaN of taps that do not meet it in the plain kernel.
+// A strip reaches past the feature's edges, where it is zero. A NaN or an infinity of the image that meets it there
+// makes NaN of taps that do not meet it in the plain kernel.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/register_split.h>
@@ -88,8 +88,8 @@ __device__ __forceinline__ void store_sums(const PipelineWeightPlan& p, int feat
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       if (row + 8 * i >= features) continue;
-      *reinterpret_cast<float2*>(to + 8 * i * channels + 8 * j) = make_float2(sums[4 * j + 2 * i],
-                                                                             sums[4 * j + 2 * i + 1]);
+      *reinterpret_cast<float2*>(to + 8 * i * channels + 8 * j) =
+          make_float2(sums[4 * j + 2 * i], sums[4 * j + 2 * i + 1]);
     }
   }
 }

@@ -19,8 +19,9 @@ auto pipeline_weight_kernel_of(const PipelineWeightPlan& plan) {
 template <class Encode>
 pipeline_weight::Operands pipeline_weight_operands(const PipelineWeightPlan& plan, const PipelineWeightCall& call,
                                                    DType dtype, const Encode& encode) {
-  pipeline_weight::Operands operands{
-      .image = {}, .feature = encode(weight_feature_layout(plan, call.feature, dtype)), .sums = call.sums};
+  pipeline_weight::Operands operands{.image = {},
+                                     .feature = encode(weight_feature_layout(plan, call.feature, dtype)),
+                                     .sums = call.sums};
   for (std::uint32_t i = 0; i < plan.sets_divider.divisor(); ++i) {
     const int phase = plan.set_list[i].box.phase;
     operands.image[phase] = encode(weight_image_layout(plan, phase, call.image, dtype));

@@ -1,0 +1,85 @@
+// Brings a contiguous filter, (Cf, Ci, taps), into the pipeline's order, (results, taps, channels). A block reorders some
+// results of 64 channels in shared memory: it reads runs of neighbouring elements, and writes rows of channels.
+#pragma once
+
+#include <adjoint/core/divider.h>
+#include <adjoint/core/cuda/ptx.cuh>
+
+#include <cstdint>
+
+namespace adjoint::cuda::pipeline {
+
+inline constexpr int kOrderThreads = 256, kOrderChannels = 64;
+inline constexpr int kOrderBytes = 40 << 10;  // of a block's shared memory, at most
+
+struct FilterOrder {
+  std::int64_t results, channels;
+  std::int64_t result_step, channel_step;  // elements, from one to the next in the contiguous filter
+  std::int32_t block_results, channel_blocks;
+  Divider taps, block_results_divider;
+
+  /// Taps of a channel lie one after the other, so a pitch that is odd in words spreads them over the banks.
+  ADJOINT_HD static constexpr std::int32_t pitch(std::int32_t element_bytes) {
+    return kOrderChannels + 4 / element_bytes;
+  }
+  std::int32_t smem_bytes(std::int32_t element_bytes) const {
+    return block_results * static_cast<std::int32_t>(taps.divisor()) * pitch(element_bytes) * element_bytes;
+  }
+  std::int64_t blocks() const { return (results + block_results - 1) / block_results * channel_blocks; }
+};
+
+/// transposed: of conv_transpose, whose results are the filter's second axis, conv's are the first.
+inline FilterOrder filter_order(std::int64_t first, std::int64_t second, std::int32_t taps, bool transposed,
+                                std::int32_t element_bytes) {
+  // Runs of several results where these are neighbours.
+  const std::int32_t wanted = transposed ? 16 : 4;
+  FilterOrder order{.results = transposed ? second : first,
+                    .channels = transposed ? first : second,
+                    .result_step = transposed ? taps : second * taps,
+                    .channel_step = transposed ? second * taps : taps,
+                    .block_results = wanted,
+                    .channel_blocks = {},
+                    .taps = Divider(static_cast<std::uint32_t>(taps)),
+                    .block_results_divider = {}};
+  while (order.block_results > 1 && order.smem_bytes(element_bytes) > kOrderBytes) order.block_results /= 2;
+  order.channel_blocks = static_cast<std::int32_t>((order.channels + kOrderChannels - 1) / kOrderChannels);
+  order.block_results_divider = Divider(static_cast<std::uint32_t>(order.block_results));
+  return order;
+}
+
+/// Unit: an unsigned integer of an element's size.
+template <class Unit>
+__global__ void __launch_bounds__(kOrderThreads)
+    order_filter_kernel(const __grid_constant__ FilterOrder o, const Unit* from, Unit* to) {
+  constexpr int kPitch = FilterOrder::pitch(sizeof(Unit));
+  auto* const staged = reinterpret_cast<Unit*>(ptx::dynamic_smem());  // [result][tap][channel]
+  const auto taps = static_cast<int>(o.taps.divisor());
+  const auto block = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
+  const std::int64_t first_result = static_cast<std::int64_t>(block / o.channel_blocks) * o.block_results;
+  const int first_channel = block % o.channel_blocks * kOrderChannels;
+  const auto results = static_cast<int>(min(o.results - first_result, static_cast<std::int64_t>(o.block_results)));
+  const auto channels = static_cast<int>(min(o.channels - first_channel, static_cast<std::int64_t>(kOrderChannels)));
+  const bool results_are_inner = o.result_step < o.channel_step;
+  from += first_result * o.result_step + first_channel * o.channel_step;
+  ptx::wait_for_earlier_kernels();
+  for (int i = thread; i < o.block_results * kOrderChannels * taps; i += kOrderThreads) {
+    int tap = i, inner = o.taps.split(tap), outer;
+    if (results_are_inner) {
+      outer = o.block_results_divider.split(inner);
+    } else {
+      outer = inner / kOrderChannels;
+      inner %= kOrderChannels;
+    }
+    const int result = results_are_inner ? inner : outer, channel = results_are_inner ? outer : inner;
+    if (result >= results || channel >= channels) continue;
+    staged[(result * taps + tap) * kPitch + channel] = from[result * o.result_step + channel * o.channel_step + tap];
+  }
+  __syncthreads();
+  to += first_result * taps * o.channels + first_channel;
+  for (int i = thread; i < results * taps * kOrderChannels; i += kOrderThreads) {
+    const int row = i / kOrderChannels, channel = i % kOrderChannels;
+    if (channel < channels) to[row * o.channels + channel] = staged[row * kPitch + channel];
+  }
+}
+
+}  // namespace adjoint::cuda::pipeline
