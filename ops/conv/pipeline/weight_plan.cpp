@@ -13,7 +13,7 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr std::int64_t kStripSize[] = {1, kWeightStripRows, kPipelineStrip};
+Extent3 strip_size(const PipelineWeightPlan& plan) { return {1, plan.strip_rows, kPipelineStrip}; }
 
 /// A tap in three axes: its place in the filter, and where it reads in its phase.
 struct PlacedTap {
@@ -67,9 +67,13 @@ bool list_sets(const std::vector<std::vector<TapRun>>& phases, PipelineWeightPla
     }
   }
   for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
-    const std::int64_t extent = kStripSize[axis] + halo[axis];
+    const std::int64_t extent = strip_size(plan)[axis] + halo[axis];
     if (extent > kMostOfTensorBox) return false;
     plan.box_extents[axis] = static_cast<std::int32_t>(extent);
+  }
+  for (std::int32_t step = 0; step < kWeightSteps; ++step) {
+    const std::int32_t row = step * kWeightDepth / kPipelineStrip, sample = row / plan.strip_rows;
+    plan.step_rows[step] = sample * plan.box_extents[0] * plan.box_extents[1] + row % plan.strip_rows;
   }
   plan.sets_divider = Divider(static_cast<std::uint32_t>(sets));
   std::size_t number = 0;
@@ -129,9 +133,9 @@ bool plan_jobs(const std::vector<std::vector<TapRun>>& phases, const Machine& ma
   plan.image_divider = Divider(static_cast<std::uint32_t>(images));
   plan.feature_divider = Divider(static_cast<std::uint32_t>(features));
   const std::int64_t jobs = plan.sets_divider.divisor() * images * features;
-  std::int64_t strips = plan.feature.batch;
+  std::int64_t strips = ceil_div(plan.feature.batch, std::int64_t{plan.strip_samples});
   for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
-    const std::int64_t count = ceil_div(plan.feature.extents[axis], kStripSize[axis]);
+    const std::int64_t count = ceil_div(plan.feature.extents[axis], strip_size(plan)[axis]);
     plan.strip_divider[axis] = Divider(static_cast<std::uint32_t>(count));
     if (strips > kMostExtent / count) return false;
     strips *= count;
@@ -172,8 +176,12 @@ bool plan_pipeline_weight(const PipelineGeometry& g, Arithmetic arithmetic, cons
       candidate.team_taps = team_taps;
       candidate.columns = form.columns;
       candidate.shares_taps = form.shares_taps;
-      if (!plan_jobs(phases, machine, candidate)) continue;
-      if (least.take(pipeline_weight_clocks(candidate, machine))) plan = candidate;
+      for (const std::int32_t rows : {16, 8, 4}) {
+        candidate.strip_rows = rows;
+        candidate.strip_samples = kWeightStripRows / rows;
+        if (!plan_jobs(phases, machine, candidate)) continue;
+        if (least.take(pipeline_weight_clocks(candidate, machine))) plan = candidate;
+      }
     }
   }
   return least.found();
@@ -182,10 +190,9 @@ bool plan_pipeline_weight(const PipelineGeometry& g, Arithmetic arithmetic, cons
 double pipeline_weight_clocks(const PipelineWeightPlan& plan, const Machine& machine) {
   // pipeline_clocks' power limit and latency; what a tile takes to begin and to store, and the second kernel's start.
   constexpr double kPower = 1.15, kLatency = 2600, kStart = 2000, kStoredSum = 0.1, kAdd = 4000;
-  constexpr double kSmemBytes = 128, kDepth = 16, kL2Bytes = 2500;  // of all multiprocessors, per clock
-  const double steps = kPipelineStrip * kWeightStripRows / kDepth;
-  const double products = plan.teams * plan.team_taps * steps, sums = kPipelineResults * plan.columns;
-  const double bytes = plan.slot_bytes(), read = products * kDepth * 2 * (kPipelineResults + plan.columns);
+  constexpr double kSmemBytes = 128, kL2Bytes = 2500;  // of all multiprocessors, per clock
+  const double products = plan.teams * plan.team_taps * kWeightSteps, sums = kPipelineResults * plan.columns;
+  const double bytes = plan.slot_bytes(), read = products * kWeightDepth * 2 * (kPipelineResults + plan.columns);
   const double busy = products * plan.columns / 2 * kPower;
   const double strip = std::max({busy, (read + bytes) / kSmemBytes, bytes / machine.l2_bytes,
                                  (busy + kLatency + bytes / machine.l2_bytes) / plan.slots});
@@ -199,7 +206,7 @@ TensorMapLayout weight_image_layout(const PipelineWeightPlan& plan, int phase, c
   TensorMapLayout layout = pipeline_layout(plan.image, phase, data, dtype);
   layout.box[0] = kWeightLine;
   for (int axis = 0; axis < kPipelineAxes; ++axis) layout.box[kPipelineAxes - axis] = plan.box_extents[axis];
-  layout.box[kPipelineAxes + 1] = 1;
+  layout.box[kPipelineAxes + 1] = plan.strip_samples;
   return layout;
 }
 
@@ -207,9 +214,9 @@ TensorMapLayout weight_feature_layout(const PipelineWeightPlan& plan, const void
   TensorMapLayout layout = pipeline_layout(plan.feature, 0, data, dtype);
   layout.box[0] = kWeightLine;
   for (int axis = 0; axis < kPipelineAxes; ++axis) {
-    layout.box[kPipelineAxes - axis] = static_cast<std::int32_t>(kStripSize[axis]);
+    layout.box[kPipelineAxes - axis] = static_cast<std::int32_t>(strip_size(plan)[static_cast<std::size_t>(axis)]);
   }
-  layout.box[kPipelineAxes + 1] = 1;
+  layout.box[kPipelineAxes + 1] = plan.strip_samples;
   return layout;
 }
 

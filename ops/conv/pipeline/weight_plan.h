@@ -4,10 +4,11 @@
 //     filter[f][c][tap] = sum over positions q of feature[q][f] * image[q + shift of tap][c], in the tap's phase
 //
 // The sum runs over positions, and channels are contiguous in both operands, so wgmma reads both transposed, from boxes
-// of 128 bytes of channels as in plan.h. A stage is a strip of the feature, 8 x 16 positions, and the box of the image
-// around it, which all taps of a job read from another position on. A job is a set of taps of 64 feature channels for
-// each of two warpgroups, or of as many sets of taps as there are warpgroups, by 64 or 128 channels of the image.
-// Strips are cut into slices, whose sums another kernel adds up as it puts taps last (sums/taps.h).
+// of 128 bytes of channels as in plan.h. A stage is a strip of the feature, 16 rows of 8 positions, and the box of the
+// image around it, which all taps of a job read from another position on. Rows of small images are several samples'. A
+// job is a set of taps of 64 feature channels for each of two warpgroups, or of as many sets of taps as there are
+// warpgroups, by 64 or 128 channels of the image. Strips are cut into slices, whose sums another kernel adds up as it
+// puts taps last (sums/taps.h).
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -23,7 +24,9 @@
 
 namespace adjoint::cuda {
 
-inline constexpr int kWeightStripRows = 16;
+inline constexpr int kWeightStripRows = 16;  // of 8 positions
+inline constexpr int kWeightDepth = 16;      // positions of a product: two rows
+inline constexpr int kWeightSteps = kPipelineStrip * kWeightStripRows / kWeightDepth;             // products of a strip
 inline constexpr int kWeightPanelBytes = kPipelineStrip * kWeightStripRows * kPipelineLineBytes;  // of the feature
 inline constexpr int kWeightLine = kPipelineLineBytes / 2;                                        // channels of a panel
 inline constexpr int kMostWeightTeams = 3, kMostTeamTaps = 3;
@@ -42,11 +45,13 @@ struct WeightSet {
 
 struct PipelineWeightPlan {
   PipelineTensor image, feature;
-  std::int32_t taps;              // of the filter
-  std::int32_t teams, team_taps;  // warpgroups that multiply; taps of each
-  std::int32_t columns;           // image channels of a job: 64 or 128
-  bool shares_taps;               // teams have different feature channels; otherwise different taps
-  std::int32_t box_extents[kPipelineAxes];
+  std::int32_t taps;                        // of the filter
+  std::int32_t teams, team_taps;            // warpgroups that multiply; taps of each
+  std::int32_t columns;                     // image channels of a job: 64 or 128
+  bool shares_taps;                         // teams have different feature channels; otherwise different taps
+  std::int32_t strip_rows, strip_samples;   // of a sample; samples
+  std::int32_t box_extents[kPipelineAxes];  // of each sample
+  std::int32_t step_rows[kWeightSteps];     // from the box's first row to that of each product
   std::int32_t slots;
   std::int32_t strips, slices, slice_strips;  // of the feature; slices of at most so many strips
   std::int32_t tiles;                         // jobs times slices
@@ -57,7 +62,7 @@ struct PipelineWeightPlan {
   ADJOINT_HD std::int32_t feature_panels() const { return shares_taps ? teams : 1; }
   ADJOINT_HD std::int32_t image_panels() const { return columns / kWeightLine; }
   ADJOINT_HD std::int32_t box_copy_bytes() const {
-    return box_extents[0] * box_extents[1] * box_extents[2] * kPipelineLineBytes;
+    return strip_samples * box_extents[0] * box_extents[1] * box_extents[2] * kPipelineLineBytes;
   }
   /// Swizzles repeat every 1024 bytes.
   ADJOINT_HD std::int32_t box_bytes() const { return (box_copy_bytes() + 1023) / 1024 * 1024; }
@@ -91,20 +96,20 @@ ADJOINT_HD inline PipelineWeightTile pipeline_weight_tile(const PipelineWeightPl
   return tile;
 }
 
-/// A strip's first position, and its sample.
+/// A strip's first position, and its first sample.
 struct PipelineWeightStrip {
   std::int32_t at[kPipelineAxes], sample;
 };
 
 ADJOINT_HD inline PipelineWeightStrip pipeline_weight_strip(const PipelineWeightPlan& p, std::int32_t index) {
   PipelineWeightStrip strip{};
-  constexpr std::int32_t kSize[] = {1, kWeightStripRows, kPipelineStrip};
+  const std::int32_t size[] = {1, p.strip_rows, kPipelineStrip};
   for (int axis = kPipelineAxes - 1; axis >= 0; --axis) {
     std::int32_t place = index;
     index = p.strip_divider[axis].split(place);
-    strip.at[axis] = place * kSize[axis];
+    strip.at[axis] = place * size[axis];
   }
-  strip.sample = index;
+  strip.sample = index * p.strip_samples;
   return strip;
 }
 

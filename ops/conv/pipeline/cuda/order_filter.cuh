@@ -1,5 +1,5 @@
-// Brings a contiguous filter, (Cf, Ci, taps), into the pipeline's order, (results, taps, channels). A block reorders some
-// results of 64 channels in shared memory: it reads runs of neighbouring elements, and writes rows of channels.
+// Brings a contiguous filter, (Cf, Ci, taps), into the pipeline's order, (results, taps, channels). A block reorders
+// some results of 64 channels in shared memory: it reads runs of neighbouring elements, and writes rows of channels.
 #pragma once
 
 #include <adjoint/core/divider.h>

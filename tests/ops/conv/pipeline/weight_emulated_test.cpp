@@ -58,6 +58,7 @@ void check(const ConvProblem& p, const cuda::PipelineGeometry& g, const cuda::Pi
   reached.insert(plan.shares_taps ? "teams of channels" : "teams of taps");
   if (plan.sets_divider.divisor() > 1) reached.insert("sets");
   if (plan.slices > 1) reached.insert("slices");
+  reached.insert("rows " + std::to_string(plan.strip_rows));
   if (plan.slice_strips > 1) reached.insert("strips");
   if (plan.set_list[plan.sets_divider.divisor() - 1].box.phase > 0) reached.insert("phases");
 }
@@ -88,7 +89,7 @@ TYPED_TEST(PipelineWeightEmulation, EveryFormIsExact) {
     }
   }
   EXPECT_EQ(reached, (Reached{"columns 128", "columns 64", "taps 1", "taps 2", "taps 3", "teams of channels",
-                              "teams of taps", "sets", "slices", "strips", "phases"}));
+                              "teams of taps", "sets", "slices", "strips", "phases", "rows 16", "rows 8", "rows 4"}));
 }
 
 }  // namespace

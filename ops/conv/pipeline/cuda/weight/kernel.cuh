@@ -31,7 +31,6 @@ struct Shared {
 
 inline constexpr int kTeam = 128;  // threads: a warpgroup
 inline constexpr int kWarpsOfTeam = 4;
-inline constexpr int kDepth = 16;  // positions of a product: two rows of a strip
 
 /// wgmma's operand whose eights of positions lie `eight_bytes` apart, and its panels of 64 channels `panel_bytes`.
 __device__ __forceinline__ std::uint64_t panel_descriptor(std::uint32_t shared_address, int eight_bytes,
@@ -125,12 +124,13 @@ __device__ __forceinline__ void multiply_and_store(const PipelineWeightPlan& p, 
       ptx::mbarrier_wait(shared.full + 8 * ring.slot, ring.parity);
       const int slot = ring.slot * (p.slot_bytes() / 16);
 #pragma unroll
-      for (int rows = 0; rows < kWeightStripRows; rows += kDepth / kPipelineStrip) {
-        const std::uint64_t a = wgmma::moved(feature, slot + rows * kPipelineStrip * kLineUnits);
+      for (int step = 0; step < kWeightSteps; ++step) {
+        const std::uint64_t a = wgmma::moved(feature, slot + step * kWeightDepth * kLineUnits);
+        const int row = slot + p.step_rows[step] * pitch * kLineUnits;
 #pragma unroll
         for (int i = 0; i < kTaps; ++i) {
-          wgmma::multiply_blocks<kOperand, kChannels, kChannels, kColumns>(
-              sums[i], a, wgmma::moved(of_tap[i], slot + rows * pitch * kLineUnits), accumulate);
+          wgmma::multiply_blocks<kOperand, kChannels, kChannels, kColumns>(sums[i], a, wgmma::moved(of_tap[i], row),
+                                                                           accumulate);
         }
         accumulate = 1;
       }
