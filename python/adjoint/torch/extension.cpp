@@ -85,7 +85,10 @@ Tensor run(Role yields, const Tensor& first, const Tensor& second, const Tensor&
            IntArrayRef size) {
   const Problem problem(yields, first, second, bias, steps, size);
   const bool channels_last = yields != kFilter && (asks_for_channels_last(first) || asks_for_channels_last(second));
-  if (may_be_read_as_it_lies(first, precision) && (channels_last || may_be_read_as_it_lies(second, precision))) {
+  const bool is_read_as_it_lies = yields == kFilter ? may_be_read(first, precision) && may_be_read(second, precision) &&
+                                                          (is_channels_last(first) || is_channels_last(second))
+                                                    : channels_last && may_be_read_as_it_lies(first, precision);
+  if (is_read_as_it_lies) {
     Tensor result = run_in_channels_last(yields, problem, first, second, bias, steps);
     if (result.defined()) return result;
   }

@@ -51,12 +51,17 @@ inline bool asks_for_channels_last(const Tensor& tensor) {
   return tensor.has_storage() && tensor.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
 }
 
-/// Whether the tensor is in channels_last, and a kernel may read it without a copy; the library decides.
-inline bool may_be_read_as_it_lies(const Tensor& tensor, int precision) {
+/// Whether a kernel may read the tensor in channels_last, as which it may lie beside the other order; the library
+/// decides.
+inline bool may_be_read(const Tensor& tensor, int precision) {
   const at::ScalarType dtype = tensor.scalar_type();
-  if (!tensor.is_cuda() || !is_channels_last(tensor) || tensor.is_neg() || dtype == at::kDouble) return false;
-  const bool is_rounded = dtype != at::kFloat || precision == ADJOINT_PRECISION_TF32;
-  return is_rounded && tensor.size(1) * static_cast<int64_t>(tensor.element_size()) % 16 == 0;
+  const bool is_rounded =
+      dtype == at::kHalf || dtype == at::kBFloat16 || (dtype == at::kFloat && precision == ADJOINT_PRECISION_TF32);
+  return is_rounded && tensor.is_cuda() && tensor.dim() == 4 && !tensor.is_neg() &&
+         tensor.is_contiguous(at::MemoryFormat::ChannelsLast);
+}
+inline bool may_be_read_as_it_lies(const Tensor& tensor, int precision) {
+  return is_channels_last(tensor) && may_be_read(tensor, precision);
 }
 
 /// By the library, whose copies between these orders take a fraction of PyTorch's time.

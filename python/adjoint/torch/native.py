@@ -105,12 +105,16 @@ def asks_for_channels_last(*tensors):
     return False
 
 
-def may_be_read_as_it_lies(tensor):
-    """Whether the tensor is in torch.channels_last, and a kernel may read it without a copy; the library decides."""
-    if not is_channels_last(tensor) or tensor.device.type != "cuda" or tensor.is_neg() or tensor.dtype == torch.float64:
+def may_be_read_as_it_lies(*tensors):
+    """Whether the tensors are in torch.channels_last, not all contiguous as well, and a kernel may read them without copies;
+    the library decides."""
+    return any(map(is_channels_last, tensors)) and all(map(_may_be_read, tensors))
+
+
+def _may_be_read(tensor):
+    if tensor.device.type != "cuda" or tensor.is_neg() or not tensor.is_contiguous(memory_format=torch.channels_last):
         return False
-    is_rounded = tensor.dtype != torch.float32 or _precision == "tf32"
-    return is_rounded and tensor.shape[1] * tensor.element_size() % 16 == 0
+    return tensor.dtype in (torch.float16, torch.bfloat16) or tensor.dtype == torch.float32 and _precision == "tf32"
 
 
 def _run_in_channels_last(function, geometry, shape, first, second, bias, activation, frozen):
@@ -135,7 +139,7 @@ def run(function, geometry, shape, first, second, bias=None, activation=None, fr
     """Calls one of the library's operators; `geometry` is an address. Tensors that no kernel reads as they lie are copied
     on the way in and out. frozen: the library.FrozenFilter of the filter `second`, or None."""
     to_channels_last = function != "adjoint_conv_weight" and asks_for_channels_last(first, second)
-    if may_be_read_as_it_lies(first) and (to_channels_last or may_be_read_as_it_lies(second)):
+    if may_be_read_as_it_lies(first) if to_channels_last else may_be_read_as_it_lies(first, second):
         out = _run_in_channels_last(function, geometry, shape, first, second, bias, activation, frozen)
         if out is not None:
             return out

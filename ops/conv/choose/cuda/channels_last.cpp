@@ -1,74 +1,145 @@
 #include <adjoint/ops/conv/choose/cuda/channels_last.h>
 
+#include <adjoint/core/copy.h>
 #include <adjoint/core/cuda/runtime.h>
+#include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/base/cuda/filter_space.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
+#include <adjoint/ops/conv/base/numbers.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/ops/conv/pipeline/cuda/pipeline.h>
 #include <adjoint/ops/conv/sums/cuda/taps.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace adjoint::cuda {
 namespace {
 
-constexpr std::uintptr_t kAlignment = 16;  // of the copy engine's addresses
+constexpr std::uintptr_t kAlignment = 16;  // bytes, of the copy engine's addresses and strides
 constexpr double kLaunchMicroseconds = 3;
 
 bool is_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % kAlignment == 0; }
+
+std::int32_t bytes_of(const ConvProblem& problem) { return static_cast<std::int32_t>(element_size(problem.dtype)); }
+
+/// The problem with channels up to multiples of 16 bytes.
+ConvGeometry padded_geometry(const ConvProblem& problem) {
+  ConvGeometry g = problem.geometry;
+  const std::int64_t multiple = static_cast<std::int64_t>(kAlignment) / bytes_of(problem);
+  g.image_channels = ceil_div(g.image_channels, multiple) * multiple;
+  g.feature_channels = ceil_div(g.feature_channels, multiple) * multiple;
+  return g;
+}
+
+double copied_microseconds(double elements, const ConvProblem& problem) {
+  return kLaunchMicroseconds + elements * bytes_of(problem) / kBytesPerMicrosecond;
+}
 
 /// Image and feature copied to the other order, one before the fastest kernel and one after it.
 double microseconds_by_copies(ConvProblem problem) {
   ConvGeometry& g = problem.geometry;
   g = simplified(g, problem.role == ConvRole::kImage && problem.bias != nullptr);
-  const auto moved = static_cast<double>(2 * (g.image_numel() + g.feature_numel()) * element_size(problem.dtype));
-  return conv_kernel_microseconds(best_conv_kernel(problem), problem) + 2 * kLaunchMicroseconds +
-         moved / kBytesPerMicrosecond;
+  return conv_kernel_microseconds(best_conv_kernel(problem), problem) +
+         copied_microseconds(2.0 * static_cast<double>(g.image_numel()), problem) +
+         copied_microseconds(2.0 * static_cast<double>(g.feature_numel()), problem);
 }
 
+/// Whether a plan of so many clocks, with copies of what is padded, takes less time.
 bool is_faster(double clocks, const ConvProblem& problem) {
-  return clocks / kClocksPerMicrosecond + kLaunchMicroseconds < microseconds_by_copies(problem);
+  const ConvGeometry &given = problem.geometry, padded = padded_geometry(problem);
+  double microseconds = clocks / kClocksPerMicrosecond + kLaunchMicroseconds;
+  const auto add_padding = [&](std::int64_t from, std::int64_t to) {
+    if (from != to) microseconds += copied_microseconds(static_cast<double>(from + to), problem);
+  };
+  add_padding(given.image_numel(), padded.image_numel());
+  add_padding(given.feature_numel(), padded.feature_numel());
+  return microseconds < microseconds_by_copies(problem);
 }
+
+/// An operand as the pipeline reads it: itself, or a copy whose rows of channels are padded.
+class PaddedOperand {
+ public:
+  PaddedOperand(const ConvProblem& problem, const void* data, std::int64_t rows, std::int64_t channels,
+                std::int64_t padded)
+      : data_(data) {
+    if (padded == channels || data == nullptr) return;
+    copy_.emplace(static_cast<std::size_t>(rows * padded * bytes_of(problem)), problem.device);
+    pad_channels(rows, channels, bytes_of(problem), data, copy_->data(), problem.device);
+    data_ = copy_->data();
+  }
+  const void* data() const { return data_; }
+
+ private:
+  std::optional<Workspace> copy_;
+  const void* data_;
+};
 
 bool run_result(const ConvProblem& problem) {
+  const ConvGeometry &g = problem.geometry, padded = padded_geometry(problem);
+  const bool transposed = problem.role == ConvRole::kImage;
   const auto* const plan = keep_plan<PipelinePlan>(problem, [&](PipelinePlan& made) {
-    const PipelineGeometry geometry = pipeline_geometry(problem.geometry, problem.role == ConvRole::kImage);
-    return plan_pipeline(geometry, arithmetic_of(problem), problem.machine, made) &&
+    return plan_pipeline(pipeline_geometry(padded, transposed), arithmetic_of(problem), problem.machine, made) &&
            is_faster(pipeline_clocks(made, problem.machine), problem);
   });
   if (plan == nullptr) return false;
-  const auto bytes = static_cast<std::size_t>(problem.geometry.filter_numel() * element_size(problem.dtype));
-  FilterSpace filter(problem, "channels_last", 0, bytes);
+  FilterSpace filter(problem, "channels_last", 0, static_cast<std::size_t>(padded.filter_numel() * bytes_of(problem)));
   if (!filter.is_filled()) {
-    order_pipeline_filter(problem.geometry, problem.role == ConvRole::kImage,
-                          static_cast<std::int32_t>(element_size(problem.dtype)), problem.second, filter.data(),
-                          problem.device);
+    order_pipeline_filter(g, transposed, bytes_of(problem), problem.second, filter.data(), problem.device);
     filter.fill();
   }
+  const std::int64_t image_rows = g.image_numel() / g.image_channels,
+                     feature_rows = g.feature_numel() / g.feature_channels;
+  const std::int64_t results = transposed ? g.image_channels : g.feature_channels,
+                     padded_results = transposed ? padded.image_channels : padded.feature_channels;
+  const PaddedOperand source =
+      transposed ? PaddedOperand(problem, problem.first, feature_rows, g.feature_channels, padded.feature_channels)
+                 : PaddedOperand(problem, problem.first, image_rows, g.image_channels, padded.image_channels);
+  const PaddedOperand bias(problem, problem.bias, 1, results, padded_results);
+  const std::int64_t rows = transposed ? image_rows : feature_rows;
+  std::optional<Workspace> result;
+  if (padded_results != results) {
+    result.emplace(static_cast<std::size_t>(rows * padded_results * bytes_of(problem)), problem.device);
+  }
   run_pipeline(*plan, arithmetic_of(problem),
-               {.source = problem.first,
+               {.source = source.data(),
                 .filter = filter.data(),
-                .bias = problem.bias,
-                .result = problem.out,
+                .bias = bias.data(),
+                .result = result ? result->data() : problem.out,
                 .activation = problem.activation},
                problem.device);
+  if (result) crop_channels(rows, results, bytes_of(problem), result->data(), problem.out, problem.device);
   return true;
 }
 
 bool run_weight(const ConvProblem& problem) {
+  const ConvGeometry &g = problem.geometry, padded = padded_geometry(problem);
   const auto* const plan = keep_plan<PipelineWeightPlan>(problem, [&](PipelineWeightPlan& made) {
-    const PipelineGeometry geometry = pipeline_geometry(problem.geometry, false);
-    return plan_pipeline_weight(geometry, arithmetic_of(problem), problem.machine, made) &&
+    return plan_pipeline_weight(pipeline_geometry(padded, false), arithmetic_of(problem), problem.machine, made) &&
            is_faster(pipeline_weight_clocks(made, problem.machine), problem);
   });
   if (plan == nullptr) return false;
+  const PaddedOperand image(problem, problem.first, g.image_numel() / g.image_channels, g.image_channels,
+                            padded.image_channels);
+  const PaddedOperand feature(problem, problem.second, g.feature_numel() / g.feature_channels, g.feature_channels,
+                              padded.feature_channels);
   const Workspace sums(static_cast<std::size_t>(plan->sums_bytes()), problem.device);
   run_pipeline_weight(*plan, arithmetic_of(problem),
-                      {.image = problem.first, .feature = problem.second, .sums = static_cast<float*>(sums.data())},
+                      {.image = image.data(), .feature = feature.data(), .sums = static_cast<float*>(sums.data())},
                       problem.device);
-  gather_taps(plan->gather, problem.dtype, sums.data(), problem.out, problem.device);
+  if (padded == g) {
+    gather_taps(plan->gather, problem.dtype, sums.data(), problem.out, problem.device);
+    return true;
+  }
+  const Workspace filter(static_cast<std::size_t>(padded.filter_numel() * bytes_of(problem)), problem.device);
+  gather_taps(plan->gather, problem.dtype, sums.data(), filter.data(), problem.device);
+  const TensorOptions options{.dtype = problem.dtype, .device = Device(DeviceType::kCUDA, problem.device)};
+  const Tensor whole =
+      Tensor::from_blob(filter.data(), {padded.feature_channels, padded.image_channels, g.taps()}, options);
+  Tensor out = Tensor::from_blob(problem.out, {g.feature_channels, g.image_channels, g.taps()}, options);
+  copy_into(whole.narrow(0, 0, g.feature_channels).narrow(1, 0, g.image_channels), out);
   return true;
 }
 
@@ -76,8 +147,13 @@ bool run_weight(const ConvProblem& problem) {
 
 bool run_channels_last(const ConvProblem& problem) {
   if (problem.dtype == kFloat64 || problem.geometry.groups != 1 || !runs_wgmma(problem.device)) return false;
-  const bool is_weight = problem.role == ConvRole::kFilter;
-  if (!is_aligned(problem.first) || !is_aligned(is_weight ? problem.second : problem.out)) return false;
+  const ConvGeometry &g = problem.geometry, padded = padded_geometry(problem);
+  const bool is_weight = problem.role == ConvRole::kFilter, is_image_first = problem.role != ConvRole::kImage;
+  const void* const image = is_image_first ? problem.first : problem.out;
+  const void* const feature = !is_image_first ? problem.first : is_weight ? problem.second : problem.out;
+  // Padded copies are aligned.
+  if (padded.image_channels == g.image_channels && !is_aligned(image)) return false;
+  if (padded.feature_channels == g.feature_channels && !is_aligned(feature)) return false;
   return is_weight ? run_weight(problem) : run_result(problem);
 }
 

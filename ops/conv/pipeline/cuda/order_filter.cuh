@@ -13,8 +13,9 @@ inline constexpr int kOrderThreads = 256, kOrderChannels = 64;
 inline constexpr int kOrderBytes = 40 << 10;  // of a block's shared memory, at most
 
 struct FilterOrder {
-  std::int64_t results, channels;
-  std::int64_t result_step, channel_step;  // elements, from one to the next in the contiguous filter
+  std::int64_t results, channels;              // of the ordered filter
+  std::int64_t given_results, given_channels;  // of the contiguous one
+  std::int64_t result_step, channel_step;      // elements, from one to the next in the contiguous filter
   std::int32_t block_results, channel_blocks;
   Divider taps, block_results_divider;
 
@@ -28,19 +29,24 @@ struct FilterOrder {
   std::int64_t blocks() const { return (results + block_results - 1) / block_results * channel_blocks; }
 };
 
-/// transposed: of conv_transpose, whose results are the filter's second axis, conv's are the first.
+/// The contiguous filter is (first, second, taps), and each becomes a multiple of `multiple`. transposed: of
+/// conv_transpose, whose results are the filter's second axis; conv's are the first.
 inline FilterOrder filter_order(std::int64_t first, std::int64_t second, std::int32_t taps, bool transposed,
-                                std::int32_t element_bytes) {
+                                std::int64_t multiple, std::int32_t element_bytes) {
   // Runs of several results where these are neighbours.
   const std::int32_t wanted = transposed ? 16 : 4;
-  FilterOrder order{.results = transposed ? second : first,
-                    .channels = transposed ? first : second,
+  FilterOrder order{.results = {},
+                    .channels = {},
+                    .given_results = transposed ? second : first,
+                    .given_channels = transposed ? first : second,
                     .result_step = transposed ? taps : second * taps,
                     .channel_step = transposed ? second * taps : taps,
                     .block_results = wanted,
                     .channel_blocks = {},
                     .taps = Divider(static_cast<std::uint32_t>(taps)),
                     .block_results_divider = {}};
+  order.results = (order.given_results + multiple - 1) / multiple * multiple;
+  order.channels = (order.given_channels + multiple - 1) / multiple * multiple;
   while (order.block_results > 1 && order.smem_bytes(element_bytes) > kOrderBytes) order.block_results /= 2;
   order.channel_blocks = static_cast<std::int32_t>((order.channels + kOrderChannels - 1) / kOrderChannels);
   order.block_results_divider = Divider(static_cast<std::uint32_t>(order.block_results));
@@ -60,6 +66,7 @@ __global__ void __launch_bounds__(kOrderThreads)
   const auto results = static_cast<int>(min(o.results - first_result, static_cast<std::int64_t>(o.block_results)));
   const auto channels = static_cast<int>(min(o.channels - first_channel, static_cast<std::int64_t>(kOrderChannels)));
   const bool results_are_inner = o.result_step < o.channel_step;
+  const std::int64_t given_results = o.given_results - first_result, given_channels = o.given_channels - first_channel;
   from += first_result * o.result_step + first_channel * o.channel_step;
   ptx::wait_for_earlier_kernels();
   for (int i = thread; i < o.block_results * kOrderChannels * taps; i += kOrderThreads) {
@@ -71,8 +78,9 @@ __global__ void __launch_bounds__(kOrderThreads)
       inner %= kOrderChannels;
     }
     const int result = results_are_inner ? inner : outer, channel = results_are_inner ? outer : inner;
-    if (result >= results || channel >= channels) continue;
-    staged[(result * taps + tap) * kPitch + channel] = from[result * o.result_step + channel * o.channel_step + tap];
+    const bool is_given = result < given_results && channel < given_channels;
+    staged[(result * taps + tap) * kPitch + channel] =
+        is_given ? from[result * o.result_step + channel * o.channel_step + tap] : Unit{0};
   }
   __syncthreads();
   to += first_result * taps * o.channels + first_channel;

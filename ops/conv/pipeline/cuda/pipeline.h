@@ -28,9 +28,16 @@ template <Arithmetic kArithmetic>
 void run_pipeline_in(const PipelinePlan& plan, const PipelineCall& call, int device);
 
 /// Brings a contiguous filter of one group, (Cf, Ci, taps), into the order of PipelineCall, on the device's current
-/// stream. transposed: for conv_transpose. element_bytes: 2 or 4.
+/// stream, with zeros up to multiples of 16 bytes of both channels. transposed: for conv_transpose. element_bytes: 2 or
+/// 4.
 ADJOINT_API void order_pipeline_filter(const ConvGeometry& geometry, bool transposed, std::int32_t element_bytes,
                                        const void* from, void* to, int device);
+/// Copies rows of `channels` elements to rows of a multiple of 16 bytes, with zeros behind them, and back. The padded
+/// rows begin at a multiple of 16 bytes.
+ADJOINT_API void pad_channels(std::int64_t rows, std::int64_t channels, std::int32_t element_bytes, const void* from,
+                              void* to, int device);
+ADJOINT_API void crop_channels(std::int64_t rows, std::int64_t channels, std::int32_t element_bytes, const void* from,
+                               void* to, int device);
 
 /// Channels innermost: image (N, D, H, W, C) and feature (N, D, H, W, K), which begin at multiples of 16 bytes. `sums`:
 /// the plan's sums_bytes(), for the caller to put in the filter's order by the plan's `gather`.

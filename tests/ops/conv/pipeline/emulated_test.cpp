@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 #include <adjoint/ops/conv/pipeline/cuda/launch.cuh>
 #include <adjoint/ops/conv/pipeline/cuda/order_filter.cuh>
+#include <adjoint/ops/conv/pipeline/cuda/pad_channels.cuh>
 
 #include <gtest/gtest.h>
 
@@ -134,15 +135,19 @@ TYPED_TEST(PipelineEmulation, DepthIsAnAxis) {
 template <class Unit>
 void expect_ordered(std::int64_t first, std::int64_t second, std::int32_t taps, bool transposed) {
   SCOPED_TRACE(::testing::Message() << first << ", " << second << ", " << taps << ", transposed " << transposed);
-  const cuda::pipeline::FilterOrder order = cuda::pipeline::filter_order(first, second, taps, transposed, sizeof(Unit));
+  constexpr std::int64_t kMultiple = 16 / sizeof(Unit);
+  const cuda::pipeline::FilterOrder order =
+      cuda::pipeline::filter_order(first, second, taps, transposed, kMultiple, sizeof(Unit));
   EXPECT_LE(order.smem_bytes(sizeof(Unit)), 48 << 10);
-  std::vector<Unit> from, to(static_cast<std::size_t>(first * second * taps)), expected(to.size());
-  for (std::size_t i = 0; i < to.size(); ++i) from.push_back(static_cast<Unit>(i * 7 + 1));
+  std::vector<Unit> from(static_cast<std::size_t>(first * second * taps));
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<Unit>(i * 7 + 1);
+  std::vector<Unit> to(static_cast<std::size_t>(order.results * order.channels * taps), Unit{9}), expected(to.size());
   for (std::int64_t f = 0; f < first; ++f) {
     for (std::int64_t s = 0; s < second; ++s) {
       for (std::int64_t tap = 0; tap < taps; ++tap) {
-        const std::int64_t place = transposed ? (s * taps + tap) * first + f : (f * taps + tap) * second + s;
-        expected[static_cast<std::size_t>(place)] = from[static_cast<std::size_t>((f * second + s) * taps + tap)];
+        const std::int64_t result = transposed ? s : f, channel = transposed ? f : s;
+        expected[static_cast<std::size_t>((result * taps + tap) * order.channels + channel)] =
+            from[static_cast<std::size_t>((f * second + s) * taps + tap)];
       }
     }
   }
@@ -160,6 +165,32 @@ TEST(PipelineEmulation, FiltersAreOrdered) {
     expect_ordered<std::uint32_t>(36, 20, 1, transposed);
     expect_ordered<std::uint16_t>(8, 8, 128, transposed);
     expect_ordered<std::uint32_t>(12, 68, 49, transposed);
+    expect_ordered<std::uint16_t>(3, 67, 4, transposed);
+  }
+}
+
+TEST(PipelineEmulation, ChannelsArePaddedAndCropped) {
+  using Unit = std::uint16_t;
+  constexpr std::int64_t kRows = 70;
+  for (const std::int64_t channels : {1, 3, 8, 37}) {
+    const std::int64_t vectors = (channels + 7) / 8;
+    std::vector<Unit> from(static_cast<std::size_t>(kRows * channels)), back(from.size());
+    for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<Unit>(i + 1);
+    Operand<float> padded(std::vector<double>(static_cast<std::size_t>(kRows * vectors * 4), 5), 0);
+    auto* const units = reinterpret_cast<Unit*>(padded.data());
+    const auto run = [&](const auto& kernel) {
+      const auto blocks = static_cast<unsigned>((kRows * vectors + 255) / 256);
+      emulation::run({.grid = {blocks}, .block = {static_cast<unsigned>(cuda::pipeline::kPadThreads)}, .seed = 4},
+                     kernel);
+    };
+    const auto count = static_cast<int>(channels), rows_vectors = static_cast<int>(vectors);
+    run([&] { cuda::pipeline::pad_channels_kernel<Unit>(kRows, count, rows_vectors, from.data(), units); });
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      for (std::int64_t c = channels; c < vectors * 8; ++c) EXPECT_EQ(units[row * vectors * 8 + c], 0);
+    }
+    run([&] { cuda::pipeline::crop_channels_kernel<Unit>(kRows, count, rows_vectors, units, back.data()); });
+    EXPECT_EQ(back, from);
+    EXPECT_TRUE(padded.surroundings_are_kept());
   }
 }
 
