@@ -1,5 +1,5 @@
-// Copies rows of channels to rows of a multiple of 16 bytes, filled up with zeros, or back. A thread copies the channels
-// of one such 16 bytes.
+// Copies rows of channels to rows of a multiple of 16 bytes, filled up with zeros, or back. A thread copies the
+// channels of one such 16 bytes.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
