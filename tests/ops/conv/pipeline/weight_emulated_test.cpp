@@ -1,5 +1,5 @@
-// The pipeline's kernels of conv_weight on the emulator: exact on small integers by every plan and in any order of
-// execution.
+// The pipeline's kernels of conv_weight on the emulator: exact on small integers by plans of every form and in any
+// order of execution.
 #include <adjoint/ops/conv/base/least_clocks.h>
 #include <adjoint/ops/conv/pipeline/weight_plan.h>
 #include <adjoint/tests/ops/conv/pipeline/cases.h>
@@ -84,6 +84,8 @@ TYPED_TEST(PipelineWeightEmulation, EveryFormIsExact) {
       ASSERT_TRUE(found || plans > 0);
       if (!found) break;
       clocks = cuda::pipeline_weight_clocks(plan, machine);
+      // One in twelve, another one in each case, for the emulator takes a quarter of a second a plan.
+      if (static_cast<std::uint64_t>(plans) % 12 != 5 * seed % 12) continue;
       SCOPED_TRACE(::testing::Message() << "columns " << plan.columns << ", taps " << plan.team_taps);
       check<TypeParam>(p, g, plan, seed + static_cast<std::uint64_t>(plans), reached);
     }
