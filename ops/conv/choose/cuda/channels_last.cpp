@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::uintptr_t kAlignment = 16;  // bytes, of the copy engine's addresses and strides
 constexpr double kLaunchMicroseconds = 3;
+constexpr std::int64_t kLeastSourceBytes = 32;  // of a position's channels
 
 bool is_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % kAlignment == 0; }
 
@@ -80,6 +81,10 @@ class PaddedOperand {
 bool run_result(const ConvProblem& problem) {
   const ConvGeometry &g = problem.geometry, padded = padded_geometry(problem);
   const bool transposed = problem.role == ConvRole::kImage;
+  // The pipeline multiplies whole lines of 128 bytes. A picture's three channels, padded, took longer than copies of
+  // both operands to the other order.
+  const std::int64_t source_channels = transposed ? padded.feature_channels : padded.image_channels;
+  if (source_channels * bytes_of(problem) < kLeastSourceBytes) return false;
   const auto* const plan = keep_plan<PipelinePlan>(problem, [&](PipelinePlan& made) {
     return plan_pipeline(pipeline_geometry(padded, transposed), arithmetic_of(problem), problem.machine, made) &&
            is_faster(pipeline_clocks(made, problem.machine), problem);

@@ -10,7 +10,7 @@
 namespace adjoint::cuda::pipeline {
 
 inline constexpr int kOrderThreads = 256, kOrderChannels = 64;
-inline constexpr int kOrderBytes = 40 << 10;  // of a block's shared memory, at most
+inline constexpr int kOrderAtOnce = 4;  // elements that a thread reads before it uses one
 
 struct FilterOrder {
   std::int64_t results, channels;              // of the ordered filter
@@ -32,22 +32,24 @@ struct FilterOrder {
 /// The contiguous filter is (first, second, taps), and each becomes a multiple of `multiple`. transposed: of
 /// conv_transpose, whose results are the filter's second axis; conv's are the first.
 inline FilterOrder filter_order(std::int64_t first, std::int64_t second, std::int32_t taps, bool transposed,
-                                std::int64_t multiple, std::int32_t element_bytes) {
-  // Runs of several results where these are neighbours.
-  const std::int32_t wanted = transposed ? 16 : 4;
+                                std::int64_t multiple) {
+  constexpr std::int32_t kMostResults = 16;
+  // Many blocks, each with as many elements as its threads read at once, so that waits for memory overlap.
+  const std::int32_t results = kOrderAtOnce * kOrderThreads / (kOrderChannels * taps);
   FilterOrder order{.results = {},
                     .channels = {},
                     .given_results = transposed ? second : first,
                     .given_channels = transposed ? first : second,
                     .result_step = transposed ? taps : second * taps,
                     .channel_step = transposed ? second * taps : taps,
-                    .block_results = wanted,
+                    .block_results = results < 1              ? 1
+                                     : results < kMostResults ? results
+                                                              : kMostResults,
                     .channel_blocks = {},
                     .taps = Divider(static_cast<std::uint32_t>(taps)),
                     .block_results_divider = {}};
   order.results = (order.given_results + multiple - 1) / multiple * multiple;
   order.channels = (order.given_channels + multiple - 1) / multiple * multiple;
-  while (order.block_results > 1 && order.smem_bytes(element_bytes) > kOrderBytes) order.block_results /= 2;
   order.channel_blocks = static_cast<std::int32_t>((order.channels + kOrderChannels - 1) / kOrderChannels);
   order.block_results_divider = Divider(static_cast<std::uint32_t>(order.block_results));
   return order;
@@ -69,18 +71,26 @@ __global__ void __launch_bounds__(kOrderThreads)
   const std::int64_t given_results = o.given_results - first_result, given_channels = o.given_channels - first_channel;
   from += first_result * o.result_step + first_channel * o.channel_step;
   ptx::wait_for_earlier_kernels();
-  for (int i = thread; i < o.block_results * kOrderChannels * taps; i += kOrderThreads) {
-    int tap = i, inner = o.taps.split(tap), outer;
-    if (results_are_inner) {
-      outer = o.block_results_divider.split(inner);
-    } else {
-      outer = inner / kOrderChannels;
-      inner %= kOrderChannels;
+  const int elements = o.block_results * kOrderChannels * taps;
+  for (int begin = thread; begin < elements; begin += kOrderAtOnce * kOrderThreads) {
+    Unit values[kOrderAtOnce];
+    int places[kOrderAtOnce];
+#pragma unroll
+    for (int i = 0; i < kOrderAtOnce; ++i) {
+      int tap = min(begin + i * kOrderThreads, elements - 1), inner = o.taps.split(tap), outer;
+      if (results_are_inner) {
+        outer = o.block_results_divider.split(inner);
+      } else {
+        outer = inner / kOrderChannels;
+        inner %= kOrderChannels;
+      }
+      const int result = results_are_inner ? inner : outer, channel = results_are_inner ? outer : inner;
+      const bool is_given = result < given_results && channel < given_channels;
+      values[i] = is_given ? from[result * o.result_step + channel * o.channel_step + tap] : Unit{0};
+      places[i] = (result * taps + tap) * kPitch + channel;
     }
-    const int result = results_are_inner ? inner : outer, channel = results_are_inner ? outer : inner;
-    const bool is_given = result < given_results && channel < given_channels;
-    staged[(result * taps + tap) * kPitch + channel] =
-        is_given ? from[result * o.result_step + channel * o.channel_step + tap] : Unit{0};
+#pragma unroll
+    for (int i = 0; i < kOrderAtOnce; ++i) staged[places[i]] = values[i];
   }
   __syncthreads();
   to += first_result * taps * o.channels + first_channel;

@@ -39,7 +39,7 @@ void order_pipeline_filter(const ConvGeometry& g, bool transposed, std::int32_t 
                            void* to, int device) {
   const pipeline::FilterOrder how =
       pipeline::filter_order(g.feature_channels, g.image_channels, static_cast<std::int32_t>(g.taps()), transposed,
-                             16 / element_bytes, element_bytes);
+                             16 / element_bytes);
   element_bytes == 2 ? order<std::uint16_t>(how, from, to, device) : order<std::uint32_t>(how, from, to, device);
 }
 

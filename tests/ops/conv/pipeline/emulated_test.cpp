@@ -136,8 +136,7 @@ template <class Unit>
 void expect_ordered(std::int64_t first, std::int64_t second, std::int32_t taps, bool transposed) {
   SCOPED_TRACE(::testing::Message() << first << ", " << second << ", " << taps << ", transposed " << transposed);
   constexpr std::int64_t kMultiple = 16 / sizeof(Unit);
-  const cuda::pipeline::FilterOrder order =
-      cuda::pipeline::filter_order(first, second, taps, transposed, kMultiple, sizeof(Unit));
+  const cuda::pipeline::FilterOrder order = cuda::pipeline::filter_order(first, second, taps, transposed, kMultiple);
   EXPECT_LE(order.smem_bytes(sizeof(Unit)), 48 << 10);
   std::vector<Unit> from(static_cast<std::size_t>(first * second * taps));
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<Unit>(i * 7 + 1);
