@@ -258,7 +258,7 @@ struct Backward : public torch::autograd::Node {
     }
     const bool is_wrapped = grad.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
     const bool channels_last = !is_wrapped && asks_for_channels_last(grad);
-    const bool is_read_as_it_lies = !is_wrapped && may_be_read_as_it_lies(grad, precision);
+    const bool is_read_as_it_lies = channels_last && may_be_read_as_it_lies(grad, precision);
     if (!is_wrapped && !is_read_as_it_lies) grad = laid(grad, at::MemoryFormat::Contiguous);  // once for all
     const Steps steps{stride, padding, dilation, groups, {}, nullptr};
     const auto known = [&](Role role) { return role == yields ? grad : roles[0] == role ? tensors[0] : tensors[1]; };

@@ -57,11 +57,11 @@ inline bool may_be_read(const Tensor& tensor, int precision) {
   const at::ScalarType dtype = tensor.scalar_type();
   const bool is_rounded =
       dtype == at::kHalf || dtype == at::kBFloat16 || (dtype == at::kFloat && precision == ADJOINT_PRECISION_TF32);
-  return is_rounded && tensor.is_cuda() && tensor.dim() == 4 && !tensor.is_neg() &&
+  return is_rounded && tensor.is_cuda() && tensor.has_storage() && tensor.dim() == 4 && !tensor.is_neg() &&
          tensor.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 inline bool may_be_read_as_it_lies(const Tensor& tensor, int precision) {
-  return is_channels_last(tensor) && may_be_read(tensor, precision);
+  return may_be_read(tensor, precision) && is_channels_last(tensor);
 }
 
 /// By the library, whose copies between these orders take a fraction of PyTorch's time.
