@@ -1,9 +1,9 @@
 // What benchmarks and tests of convolution's kernels ask for by name, and the GPU that those without one choose for.
 #pragma once
 
-#include <adjoint/core/dtype.h>
-#include <adjoint/core/error.h>
-#include <adjoint/core/precision.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/base/precision.h>
+#include <adjoint/core/tensor/dtype.h>
 #include <adjoint/ops/conv/base/arithmetic.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/problem.h>

@@ -9,7 +9,7 @@
 // the calls of a step.
 #include <adjoint/adjoint.h>
 #ifdef ADJOINT_BENCH_CUPTI
-#include <adjoint/core/cupti/cupti_timer.h>
+#include <adjoint/core/profile/cupti/cupti_timer.h>
 #endif
 
 #include <algorithm>

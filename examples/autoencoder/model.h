@@ -1,7 +1,7 @@
 // The interface of both kinds of autoencoder, whatever they keep of a picture.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/nn/sequential.h>
 
 #include <nlohmann/json.hpp>

@@ -2,7 +2,7 @@
 // and no font, so that they are the same everywhere.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <memory>

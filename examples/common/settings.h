@@ -2,7 +2,7 @@
 // value with --quick, and its place in the checkpoint, so that --resume needs nothing else.
 #pragma once
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
