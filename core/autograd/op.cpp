@@ -34,4 +34,25 @@ void make_contiguous(Operands in, std::span<Tensor> out) {
   }
 }
 
+void in_memory_order(std::size_t rank, Operands in, std::span<Tensor> out) {
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const bool is_permuted = in[i].defined() && in[i].shape().size() == rank;
+    out[i] = is_permuted ? adjoint::in_memory_order(in[i], kChannelsLast) : in[i];
+  }
+}
+
+void make_contiguous_results(Operands out, std::span<Tensor> contiguous) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (!out[i].defined()) continue;
+    const bool is_there = out[i].is_contiguous();
+    contiguous[i] = is_there ? out[i] : make_tensor({out[i].shape(), out[i].dtype()}, out[i].device());
+  }
+}
+
+void copy_results(Operands from, Results to) {
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (from[i].defined() && from[i].impl() != to[i].impl()) copy_into(from[i], to[i]);
+  }
+}
+
 }  // namespace adjoint::detail

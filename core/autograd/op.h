@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -143,6 +144,14 @@ struct Cost {
   double flop = 0.0;
 };
 
+/// How an operator treats operands in channels_last (core/tensor/memory_format.h).
+enum class Formats : std::uint8_t {
+  kNone,         // results are contiguous; kernels that are not `strided` read contiguous copies
+  kElementwise,  // operands have the result's shape, and kernels ignore the order of the axes: they run in memory's
+  kAnyStrides,   // results follow the operands' format, and kernels read and write any strides
+  kImages,       // results follow the operands' format, through contiguous copies unless a function below avoids them
+};
+
 template <class Attr = NoAttr>
 struct OpDef {
   const char* name;
@@ -154,6 +163,14 @@ struct OpDef {
   Tensor (*view)(const Tensor& in, const Attr& attr) = nullptr;
   /// Kernels read any strides. Otherwise they get contiguous operands, copied if necessary.
   bool strided = false;
+  Formats formats = Formats::kNone;
+  /// For Formats::kImages. The attributes with which the kernels compute channels_last results from views of operands
+  /// and results in memory's order, (N, ..., C), or nothing if they cannot. Operands and results of fewer axes than
+  /// operand 0 are not permuted.
+  std::optional<Attr> (*in_memory_order)(Operands in, const Attr& attr) = nullptr;
+  /// For Formats::kImages: computes the results, which are in channels_last, from operands in any strides. Returns
+  /// false, and does nothing, if contiguous copies are to be used.
+  bool (*channels_last)(Operands in, Results out, const Attr& attr) = nullptr;
   /// Any number of operands, all under rule 0 (which may save results, not the operands).
   bool variadic = false;
   /// Bit i: operand i may be undefined. Operand 0 may not.
@@ -182,6 +199,12 @@ ADJOINT_API void check_target(const char* op, const Tensor& target, const Tensor
 [[noreturn]] ADJOINT_API void no_kernel(const char* op, Device device);
 /// Contiguous versions of the operands (undefined ones pass through).
 ADJOINT_API void make_contiguous(Operands in, std::span<Tensor> out);
+/// Results to compute in place of `out`: those that are contiguous, and new ones for the others.
+ADJOINT_API void make_contiguous_results(Operands out, std::span<Tensor> contiguous);
+/// Copies each defined tensor to the one beside it, unless they are the same.
+ADJOINT_API void copy_results(Operands from, Results to);
+/// Views of the tensors in the memory order of channels_last. Those of another rank than `rank` pass through.
+ADJOINT_API void in_memory_order(std::size_t rank, Operands in, std::span<Tensor> out);
 
 template <class Attr>
 class OpNode final : public Node {
@@ -218,6 +241,20 @@ struct Outputs {
   Results all() { return {tensors.data(), results + kept}; }
 };
 
+template <class Attr>
+void compute(const OpDef<Attr>& op, Operands in, Results out, const Attr& attr);
+
+/// compute() on views of operands and results in the memory order of channels_last.
+template <class Attr>
+void compute_in_memory_order(const OpDef<Attr>& op, Operands in, Results out, const Attr& attr) {
+  const std::size_t rank = in[0].shape().size();
+  std::vector<Tensor> views(in.size());
+  std::array<Tensor, kMaxOutputs> results;
+  in_memory_order(rank, in, views);
+  in_memory_order(rank, out, results);
+  compute(op, views, {results.data(), out.size()}, attr);
+}
+
 /// Every kernel of every operator runs here.
 template <class Attr>
 void compute(const OpDef<Attr>& op, Operands in, Results out, const Attr& attr) {
@@ -225,7 +262,9 @@ void compute(const OpDef<Attr>& op, Operands in, Results out, const Attr& attr) 
   const Kernel<Attr>& kernel = device.is_cpu() ? op.cpu : op.cuda;
   if (!kernel.exists()) no_kernel(op.name, device);
   if (std::all_of(out.begin(), out.end(), [](const Tensor& t) { return !t.defined() || t.numel() == 0; })) return;
-  if (op.strided) {
+  if (op.formats == Formats::kElementwise && out[0].impl()->channels_last) {
+    compute_in_memory_order(op, in, out, attr);
+  } else if (op.strided) {
     kernel(in, out, attr);
   } else if (in.size() <= kMaxRules) {
     std::array<Tensor, kMaxRules> packed;
@@ -238,6 +277,25 @@ void compute(const OpDef<Attr>& op, Operands in, Results out, const Attr& attr) 
   }
 }
 
+/// Uninitialised results. Those whose rank has the format are made in it, unless their specification names another.
+template <class Attr>
+Outputs make_results(const OpDef<Attr>& op, Operands in, const Attr& attr, bool keep, MemoryFormat format) {
+  const auto make = [&](TensorSpec spec) {
+    if (!spec.format && has_format(spec.shape.size(), format)) spec.format = format;
+    return make_tensor(spec, spec.device.value_or(in[0].device()));
+  };
+  Outputs out;
+  if (op.infer.many == nullptr) {
+    out.tensors[0] = make(op.infer.one(in, attr));
+  } else {
+    const Specs specs = op.infer.many(in, attr);
+    out.results = specs.results;
+    out.kept = specs.kept;
+    for (std::size_t i = 0; i < specs.results + (keep ? specs.kept : 0); ++i) out.tensors[i] = make(specs.specs[i]);
+  }
+  return out;
+}
+
 template <class Attr>
 Outputs run(const OpDef<Attr>& op, Operands in, const Attr& attr, bool keep) {
   Outputs out;
@@ -245,19 +303,23 @@ Outputs run(const OpDef<Attr>& op, Operands in, const Attr& attr, bool keep) {
     out.tensors[0] = op.view(in[0], attr);
     return out;
   }
-  const Device device = in[0].device();
-  if (op.infer.many == nullptr) {
-    const TensorSpec spec = op.infer.one(in, attr);
-    out.tensors[0] = make_tensor(spec, spec.device.value_or(device));
-  } else {
-    const Specs specs = op.infer.many(in, attr);
-    out.results = specs.results;
-    out.kept = specs.kept;
-    for (std::size_t i = 0; i < specs.results + (keep ? specs.kept : 0); ++i) {
-      out.tensors[i] = make_tensor(specs.specs[i], specs.specs[i].device.value_or(device));
+  const MemoryFormat format = op.formats == Formats::kNone ? kContiguous : leading_format(in);
+  out = make_results(op, in, attr, keep, format);
+  if (op.formats != Formats::kImages || format == kContiguous) {
+    compute(op, in, out.all(), attr);
+    return out;
+  }
+  if (op.channels_last != nullptr && op.channels_last(in, out.all(), attr)) return out;
+  if (op.in_memory_order != nullptr) {
+    if (const std::optional<Attr> own = op.in_memory_order(in, attr)) {
+      compute_in_memory_order(op, in, out.all(), *own);
+      return out;
     }
   }
-  compute(op, in, out.all(), attr);
+  std::array<Tensor, kMaxOutputs> contiguous;
+  make_contiguous_results(out.all(), contiguous);
+  compute(op, in, {contiguous.data(), out.all().size()}, attr);
+  copy_results({contiguous.data(), out.all().size()}, out.all());
   return out;
 }
 
@@ -370,7 +432,8 @@ void apply_into(const OpDef<Attr>& op, Tensor& target, Operands in, const Attr& 
     const Cost cost = detail::cost_of(op, in, Operands(&target, 1), attr);
     profiled.cost(cost.bytes, cost.flop);
   }
-  if (target.is_contiguous()) return detail::compute(op, in, Results(&target, 1), attr);
+  const bool is_any_order = op.formats == Formats::kElementwise && target.is_contiguous(target.memory_format());
+  if (target.is_contiguous() || is_any_order) return detail::compute(op, in, Results(&target, 1), attr);
   Tensor result = make_tensor({target.shape(), target.dtype()}, target.device());
   detail::compute(op, in, Results(&result, 1), attr);
   copy_into(result, target);

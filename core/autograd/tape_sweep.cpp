@@ -21,7 +21,7 @@ std::mutex leaf_gradients;  // tapes of several threads add to the same leaves
 
 bool exclusively_owned(const Tensor& tensor) {
   const TensorImpl& impl = *tensor.impl();
-  return tensor.impl_ptr().use_count() == 1 && impl.storage.use_count() == 1 && impl.contiguous && !impl.recorded() &&
+  return tensor.impl_ptr().use_count() == 1 && impl.storage.use_count() == 1 && is_packed(tensor) && !impl.recorded() &&
          !impl.views_recorded;
 }
 
@@ -59,13 +59,15 @@ void prepare(LeafGradient& added, bool record) {
     // Leaves share a gradient only if nothing will be written to it in place. A leaf, which .grad_output may be, will
     // be written to, and would hold itself for ever.
     added.sum = grad.impl()->recorded() || exclusively_owned(grad) ? grad : grad.clone();
+    // Optimisers read a parameter and its gradient in one order.
+    if (!record) added.sum = contiguous_copy(added.sum, leaf.memory_format());
     return;
   }
   const TensorImpl& impl = *before.impl();
   added.in_place = !record && !before.requires_grad() && !impl.views_recorded && !overlaps_itself(before);
   if (added.in_place) {
     check_writable("backward", before);
-    if (!impl.contiguous) added.sum = make_tensor({impl.shape, impl.dtype}, before.device());
+    if (!is_packed(before)) added.sum = make_tensor({impl.shape, impl.dtype}, before.device());
     return;
   }
   const bool tape_is_gone = impl.recorded() && find_live_tape(impl.tape_serial) == nullptr;
@@ -96,7 +98,7 @@ void add_to_leaves(std::vector<LeafGradient>& leaf_grads, bool record) {
     if (!in_place) {
       leaf.set_grad(sum);
       before.push_back(std::move(own));
-    } else if (sum.defined()) {  // kernels write only contiguous results
+    } else if (sum.defined()) {  // kernels write only results without gaps
       copy_into(own, sum);
       sum.add_(grad);
       copy_into(sum, own);

@@ -49,7 +49,8 @@ struct StepGraphs::Graph {
 
 bool StepGraphs::Key::operator==(const Key& other) const {
   const auto same = [](const auto& a, const auto& b) {
-    return a.has_value() == b.has_value() && (!a || (a->shape == b->shape && a->dtype == b->dtype));
+    return a.has_value() == b.has_value() &&
+           (!a || (a->shape == b->shape && a->dtype == b->dtype && a->format == b->format));
   };
   return autocast == other.autocast && autocast_cache == other.autocast_cache && precision == other.precision &&
          std::equal(inputs.begin(), inputs.end(), other.inputs.begin(), other.inputs.end(), same);
@@ -139,8 +140,10 @@ StepGraphs::Graph& StepGraphs::capture(const Key& key, const std::vector<Tensor>
   Graph& graph = made.front();
   graph.key = key;
   for (const Tensor& input : inputs) {
-    graph.inputs.push_back(input.defined() ? make_tensor({input.shape(), input.dtype()}, options_.device) : input);
-    if (input.defined()) copy_async(input, graph.inputs.back());
+    graph.inputs.push_back(input);
+    if (!input.defined()) continue;
+    graph.inputs.back() = make_tensor({input.shape(), input.dtype(), {}, input.memory_format()}, options_.device);
+    copy_async(input, graph.inputs.back());
   }
   const Generator before = default_generator();
   ADJOINT_CHECK(before.device_base() == nullptr,
@@ -165,7 +168,7 @@ StepGraphs::Graph& StepGraphs::capture(const Key& key, const std::vector<Tensor>
         if (output.defined() && output.numel() > 0 &&
             (arena_->is_new(output.impl()->storage->data()) ||
              std::any_of(graph.inputs.begin(), graph.inputs.end(), shares))) {
-          output = contiguous_copy(output);
+          output = contiguous_copy(output, output.memory_format());
           const auto [host, device] = capture.place(sizeof(void*));
           device_->deliver(output.raw_data(), static_cast<void* const*>(device), output.nbytes());
           graph.outputs.back().address = host;
@@ -198,7 +201,7 @@ std::vector<Tensor> StepGraphs::make_outputs(Graph& graph) {
   for (const auto& [tensor, address] : graph.outputs) {
     outputs.push_back(tensor);
     if (address == nullptr) continue;
-    outputs.back() = make_tensor({tensor.shape(), tensor.dtype()}, tensor.device());
+    outputs.back() = make_tensor({tensor.shape(), tensor.dtype(), {}, tensor.memory_format()}, tensor.device());
     void* const data = outputs.back().raw_mutable_data();
     std::memcpy(address, &data, sizeof(data));
   }
@@ -211,7 +214,7 @@ void StepGraphs::launch(Graph& graph, const std::vector<Tensor>& inputs) {
   std::vector<StepMove> moves;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined()) continue;
-    if (inputs[i].device() != options_.device || !inputs[i].is_contiguous()) {
+    if (inputs[i].device() != options_.device || !is_packed(inputs[i])) {
       copy_async(inputs[i], graph.inputs[i]);
     } else if (inputs[i].numel() > 0) {
       moves.push_back({graph.inputs[i].raw_mutable_data(), inputs[i].raw_data(), inputs[i].nbytes()});
@@ -241,7 +244,7 @@ std::vector<Tensor> StepGraphs::run(const std::vector<Tensor>& inputs) {
                   "GraphedStep: inputs must not require gradients; got input {} of shape {}; detach() it, or let the "
                   "step use it without passing it",
                   i, input.shape());
-    key.inputs.back() = TensorSpec{input.shape(), input.dtype()};
+    key.inputs.back() = TensorSpec{input.shape(), input.dtype(), {}, input.memory_format()};
   }
   if (StepCapture::current() != nullptr) return detached(step_(inputs));  // part of the outer step
   // The region around the step keeps casts of parameters, which a replay must neither use nor leave behind, so it gets

@@ -53,9 +53,9 @@ void copy_async(const Tensor& source, Tensor& target) {
 #if defined(ADJOINT_WITH_CUDA)
   const bool to_device = target.device().is_cuda();
   const Tensor& host = to_device ? source : target;
-  const bool fits = source.device().is_cuda() != to_device && host.impl()->storage->pinned() &&
-                    source.is_contiguous() && target.is_contiguous() && source.shape() == target.shape() &&
-                    source.dtype() == target.dtype();
+  const bool fits = source.device().is_cuda() != to_device && host.impl()->storage->pinned() && is_packed(source) &&
+                    is_packed(target) && source.memory_format() == target.memory_format() &&
+                    source.shape() == target.shape() && source.dtype() == target.dtype();
   if (fits) {
     const auto nbytes = static_cast<std::size_t>(source.numel() * element_size(source.dtype()));
     return cuda::copy_async(target.raw_mutable_data(), source.raw_data(), to_device ? target.device() : source.device(),
@@ -70,7 +70,7 @@ Tensor to_async(const Tensor& x, Device device) {
   check_defined("to_async", "x", x);
   const PauseTape pause;
   if (x.device() == device) return x.detach();
-  Tensor moved = make_tensor({x.shape(), x.dtype()}, device);
+  Tensor moved = make_tensor({x.shape(), x.dtype(), {}, x.memory_format()}, device);
   copy_async(x, moved);
   return moved;
 }

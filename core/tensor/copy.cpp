@@ -69,6 +69,10 @@ void copy_cpu(const Tensor& src, Tensor& dst) {
 // Only bytes move between devices; strides and dtypes are converted on the side that has, or will have, the data.
 void copy_between_devices(const Tensor& src, Tensor& dst) {
 #if defined(ADJOINT_WITH_CUDA)
+  if (src.memory_format() == kChannelsLast && dst.memory_format() == kChannelsLast) {
+    Tensor to = in_memory_order(dst, kChannelsLast);
+    return copy_between_devices(in_memory_order(src, kChannelsLast), to);
+  }
   detail::StepCapture::refuse_copy(src, dst);
   Tensor from = src;
   if (src.dtype() != dst.dtype() || !src.is_contiguous()) {
@@ -101,9 +105,9 @@ void copy_into(const Tensor& src, Tensor& dst) {
   }
 }
 
-Tensor contiguous_copy(const Tensor& tensor) {
-  if (tensor.is_contiguous()) return tensor;
-  Tensor copy = make_tensor({tensor.shape(), tensor.dtype()}, tensor.device());
+Tensor contiguous_copy(const Tensor& tensor, MemoryFormat format) {
+  if (tensor.is_contiguous(format)) return tensor;
+  Tensor copy = make_tensor({tensor.shape(), tensor.dtype(), {}, format}, tensor.device());
   copy_into(tensor, copy);
   return copy;
 }

@@ -10,7 +10,7 @@ namespace adjoint {
 /// through its strides, so its elements must not overlap.
 ADJOINT_API void copy_into(const Tensor& src, Tensor& dst);
 
-/// An unrecorded contiguous copy, or the tensor itself if it is contiguous already.
-ADJOINT_API Tensor contiguous_copy(const Tensor& tensor);
+/// An unrecorded copy that is contiguous in `format`, or the tensor itself if it is so already.
+ADJOINT_API Tensor contiguous_copy(const Tensor& tensor, MemoryFormat format = kContiguous);
 
 }  // namespace adjoint

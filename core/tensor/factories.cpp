@@ -33,7 +33,7 @@ void check_real(const char* op, const TensorOptions& options) {
 
 Tensor Tensor::empty(const Shape& shape, const TensorOptions& options) {
   const OpScope scope("empty");
-  Tensor tensor = make_tensor({shape, options.dtype.value_or(kFloat32)}, options.device);
+  Tensor tensor = make_tensor({shape, options.dtype.value_or(kFloat32), {}, options.memory_format}, options.device);
   if (options.requires_grad) tensor.requires_grad_();
   return tensor;
 }
@@ -204,19 +204,20 @@ Tensor randperm(std::int64_t n, const TensorOptions& options) {
 
 namespace {
 
-TensorOptions like(const char* op, const Tensor& x, const LikeOptions& options) {
+TensorOptions like(const char* op, const Tensor& x, const LikeOptions& options, MemoryFormat format) {
   check_defined(op, "x", x);
   return {.dtype = options.dtype.value_or(x.dtype()),
           .device = options.device.value_or(x.device()),
-          .requires_grad = options.requires_grad};
+          .requires_grad = options.requires_grad,
+          .memory_format = options.memory_format.value_or(format)};
 }
 
 }  // namespace
 
 // A factory checks the rest.
-#define ADJOINT_LIKE(name, ...)                               \
-  const OpScope scope(#name "_like");                         \
-  const TensorOptions made = like(#name "_like", x, options); \
+#define ADJOINT_LIKE(name, ...)                                                                              \
+  const OpScope scope(#name "_like");                                                                        \
+  const TensorOptions made = like(#name "_like", x, options, x.defined() ? x.memory_format() : kContiguous); \
   return Tensor::name(x.shape(), __VA_ARGS__ made)
 
 Tensor zeros_like(const Tensor& x, const LikeOptions& options) { ADJOINT_LIKE(zeros, ); }
@@ -227,9 +228,9 @@ Tensor randn_like(const Tensor& x, const LikeOptions& options) { ADJOINT_LIKE(ra
 Tensor full_like(const Tensor& x, const Scalar& value, const LikeOptions& options) { ADJOINT_LIKE(full, value, ); }
 #undef ADJOINT_LIKE
 
-#define ADJOINT_NEW(name, ...)                                   \
-  const OpScope scope("new_" #name);                             \
-  const TensorOptions made = like("new_" #name, *this, options); \
+#define ADJOINT_NEW(name, ...)                                                \
+  const OpScope scope("new_" #name);                                          \
+  const TensorOptions made = like("new_" #name, *this, options, kContiguous); \
   return Tensor::name(shape, __VA_ARGS__ made)
 
 Tensor Tensor::new_zeros(const Shape& shape, const LikeOptions& options) const { ADJOINT_NEW(zeros, ); }

@@ -35,13 +35,38 @@ bool strides_are_contiguous(const Shape& shape, const Strides& strides) {
   return true;
 }
 
+// The axes from the innermost of channels_last, whose strides grow without overlaps. PyTorch's
+// is_channels_last_strides_2d accepts one channel and 1 x 1 images, whose strides may be in either order.
+bool strides_are_channels_last(const Shape& shape, const Strides& strides) {
+  if (!has_format(shape.size(), kChannelsLast) || strides[1] != 1 || shape[1] == 1) return false;
+  std::int64_t least = shape[1];
+  bool has_positions = false;
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    if (axis == 1 || shape[axis] == 1) continue;
+    if (strides[axis] < least) return false;
+    least = strides[axis] * shape[axis];
+    has_positions |= axis > 1;
+  }
+  return has_positions;
+}
+
+void set_format(TensorImpl& impl) {
+  impl.contiguous = impl.numel == 0 || strides_are_contiguous(impl.shape, impl.strides);
+  impl.channels_last = !impl.contiguous && strides_are_channels_last(impl.shape, impl.strides);
+}
+
 Tensor wrap_storage(std::shared_ptr<Storage> storage, const TensorSpec& spec, std::int64_t numel) {
   auto impl = std::make_shared<TensorImpl>();
   impl->storage = std::move(storage);
   impl->shape = spec.shape;
-  impl->strides = contiguous_strides(spec.shape);
   impl->numel = numel;
   impl->dtype = spec.dtype;
+  if (const MemoryFormat format = spec.format.value_or(kContiguous); format == kContiguous) [[likely]] {
+    impl->strides = contiguous_strides(spec.shape);
+  } else {
+    impl->strides = strides_of("memory_format", spec.shape, format);
+    set_format(*impl);
+  }
   return Tensor(std::move(impl));
 }
 
@@ -93,7 +118,8 @@ void check_floating(const char* op, DType dtype) {
 }
 
 Tensor make_tensor(const TensorSpec& spec, Device device) {
-  if (detail::GradientPlaces* const places = detail::GradientPlaces::current()) [[unlikely]] {
+  const bool is_contiguous = spec.format.value_or(kContiguous) == kContiguous;
+  if (detail::GradientPlaces* const places = detail::GradientPlaces::current(); places && is_contiguous) [[unlikely]] {
     if (Tensor place = places->take(spec, device); place.defined()) return place;
   }
   const std::int64_t numel = spec.shape.numel();
@@ -103,6 +129,31 @@ Tensor make_tensor(const TensorSpec& spec, Device device) {
 void check_defined(const char* op, const char* operand, const Tensor& tensor) {
   ADJOINT_CHECK(tensor.defined(), "{}: {} must be defined; got Tensor{{}}", op, operand);
 }
+
+Tensor in_memory_order(const Tensor& tensor, MemoryFormat format) {
+  const TensorImpl& impl = *tensor.impl();
+  Shape shape;
+  Strides strides;
+  for (const std::int64_t axis : memory_order(impl.shape.size(), format)) {
+    shape.push_back(impl.shape[static_cast<std::size_t>(axis)]);
+    strides.push_back(impl.strides[static_cast<std::size_t>(axis)]);
+  }
+  return tensor.view_as(shape, strides, impl.offset);
+}
+
+MemoryFormat leading_format(std::span<const Tensor> tensors) {
+  for (const Tensor& tensor : tensors) {
+    if (!tensor.defined()) continue;
+    const TensorImpl& impl = *tensor.impl();
+    if (impl.channels_last) return kChannelsLast;
+    // A contiguous tensor of one channel, or of one element a channel, is in both formats.
+    const bool is_image = has_format(impl.shape.size(), kChannelsLast);
+    if (impl.contiguous && (!is_image || (impl.shape[1] > 1 && impl.numel != impl.shape[0] * impl.shape[1]))) break;
+  }
+  return kContiguous;
+}
+
+bool is_packed(const Tensor& tensor) { return tensor.is_contiguous(tensor.memory_format()); }
 
 bool overlaps_itself(const Tensor& tensor) {
   const TensorImpl& impl = checked("overlaps_itself", tensor.impl());
@@ -169,8 +220,8 @@ Tensor Tensor::from_vector(const std::vector<T>& values, const Shape& shape, con
   Tensor host = make_tensor({shape, dtype_of<T>}, kCPU);
   std::copy(values.begin(), values.end(), host.mutable_data<T>());
   Tensor tensor = host;
-  if (dtype != dtype_of<T> || !options.device.is_cpu()) {
-    tensor = make_tensor({shape, dtype}, options.device);
+  if (dtype != dtype_of<T> || !options.device.is_cpu() || options.memory_format != kContiguous) {
+    tensor = make_tensor({shape, dtype, {}, options.memory_format}, options.device);
     copy_into(host, tensor);
   }
   if (options.requires_grad) tensor.requires_grad_();
@@ -179,7 +230,7 @@ Tensor Tensor::from_vector(const std::vector<T>& values, const Shape& shape, con
 
 Tensor Tensor::from_blob(void* data, const Shape& shape, const TensorOptions& options) {
   const OpScope scope("from_blob");
-  const TensorSpec spec{shape, options.dtype.value_or(kFloat32)};
+  const TensorSpec spec{shape, options.dtype.value_or(kFloat32), {}, options.memory_format};
   const std::int64_t numel = shape.numel();
   const std::size_t nbytes = checked_nbytes(spec, numel);
   ADJOINT_CHECK(data != nullptr || nbytes == 0, "from_blob: data must not be null; got a null pointer, shape {}",
@@ -218,6 +269,15 @@ bool Tensor::is_floating_point() const {
 }
 bool Tensor::is_leaf() const { return !checked("is_leaf", impl()).recorded(); }
 bool Tensor::is_contiguous() const { return checked("is_contiguous", impl()).contiguous; }
+bool Tensor::is_contiguous(MemoryFormat format) const {
+  const TensorImpl& impl = checked("is_contiguous", this->impl());
+  if (format == kContiguous) return impl.contiguous;
+  if (!has_format(impl.shape.size(), format)) return false;
+  return impl.numel == 0 || in_memory_order(*this, format).impl()->contiguous;
+}
+MemoryFormat Tensor::memory_format() const {
+  return checked("memory_format", impl()).channels_last ? kChannelsLast : kContiguous;
+}
 TensorOptions Tensor::options() const {
   const TensorImpl& impl = checked("options", this->impl());
   return {.dtype = impl.dtype, .device = impl.storage->device()};
@@ -330,7 +390,7 @@ Tensor Tensor::view_as(const Shape& shape, const Strides& strides, std::int64_t 
   view->numel = shape.numel();
   view->offset = view->numel == 0 ? 0 : offset;  // so that offsets of views of it cannot exceed 63 bits
   view->dtype = base.dtype;
-  view->contiguous = view->numel == 0 || strides_are_contiguous(shape, strides);
+  set_format(*view);
   return Tensor(std::move(view));
 }
 

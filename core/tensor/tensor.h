@@ -8,6 +8,7 @@
 #include <adjoint/core/base/device.h>
 #include <adjoint/core/base/export.h>
 #include <adjoint/core/tensor/dtype.h>
+#include <adjoint/core/tensor/memory_format.h>
 #include <adjoint/core/tensor/scalar.h>
 #include <adjoint/core/tensor/shape.h>
 
@@ -37,13 +38,15 @@ struct TensorOptions {
   std::optional<DType> dtype = {};
   Device device = kCPU;
   bool requires_grad = false;
+  MemoryFormat memory_format = kContiguous;
 };
 
-/// Options of a tensor that is made like another. What is not set is the other tensor's.
+/// Options of a tensor that is made like another. Options that are not set are the other tensor's.
 struct LikeOptions {
   std::optional<DType> dtype = {};
   std::optional<Device> device = {};
   bool requires_grad = false;
+  std::optional<MemoryFormat> memory_format = {};
 };
 
 /// Gets a gradient as it passes; returns its replacement, or an undefined Tensor to leave it unchanged. Other tensors
@@ -100,7 +103,8 @@ class ADJOINT_API Tensor {
   }
   /// full({}, value).
   static Tensor scalar(const Scalar& value, const TensorOptions& options = {});
-  /// Views memory of the caller, contiguous and on options.device, which must outlive every view of it.
+  /// Views memory of the caller, which is in options.memory_format and on options.device and must outlive every view
+  /// of it.
   static Tensor from_blob(void* data, const Shape& shape, const TensorOptions& options = {});
 
   // ---- What a tensor is.
@@ -122,6 +126,12 @@ class ADJOINT_API Tensor {
   std::int64_t element_size() const;
   std::size_t nbytes() const;
   bool is_contiguous() const;
+  /// Returns true if the elements fill memory without gaps in this format. Tensors of one channel, and 1 x 1 images,
+  /// are in both formats.
+  bool is_contiguous(MemoryFormat format) const;
+  /// kChannelsLast if the strides are in the order of channels_last and not also in that of contiguous tensors, gaps
+  /// allowed; else kContiguous. Results of operators follow the first operand whose strides are in one order only.
+  MemoryFormat memory_format() const;
   bool is_cpu() const { return device().is_cpu(); }
   bool is_cuda() const { return device().is_cuda(); }
   bool is_floating_point() const;
@@ -175,10 +185,12 @@ class ADJOINT_API Tensor {
   Tensor type_as(const Tensor& other) const { return to(other); }
   Tensor half() const { return to(kFloat16); }
   Tensor bfloat16() const { return to(kBFloat16); }
-  /// A contiguous copy.
+  /// A copy without gaps, in memory_format().
   Tensor clone() const;
-  /// This tensor if it is contiguous already, else a contiguous copy.
-  Tensor contiguous() const;
+  /// This tensor if it is contiguous in `format` already, else a copy that is. Throws Error if it has not 3 to 5 axes
+  /// and `format` is kChannelsLast.
+  Tensor contiguous(MemoryFormat format = kContiguous) const;
+  Tensor to(MemoryFormat format) const { return contiguous(format); }
   /// The same elements outside every tape.
   Tensor detach() const;
 

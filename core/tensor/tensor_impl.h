@@ -45,6 +45,7 @@ struct TensorImpl {
   std::int64_t numel = 0;
   DType dtype = kFloat32;
   bool contiguous = true;
+  bool channels_last = false;   // memory_format() is kChannelsLast
   bool requires_grad = false;   // leaves only
   bool views_recorded = false;  // made from a recorded tensor while nothing recorded; in-place writes would corrupt it
   bool outside_view = false;    // made from a leaf or a recorded tensor without a tape: it would get no gradient
@@ -59,11 +60,18 @@ struct TensorImpl {
 struct TensorSpec {
   Shape shape;
   DType dtype = kFloat32;
-  std::optional<Device> device = {};  // of an operator's result: the operands' if empty
+  std::optional<Device> device = {};        // of an operator's result: the operands' if empty
+  std::optional<MemoryFormat> format = {};  // the same
 };
 
-/// An uninitialised contiguous tensor.
+/// An uninitialised tensor in spec.format, contiguous by default.
 ADJOINT_API Tensor make_tensor(const TensorSpec& spec, Device device);
+/// The tensor with its axes in the order of memory, (N, ..., C) for channels_last. A view that no tape records.
+ADJOINT_API Tensor in_memory_order(const Tensor& tensor, MemoryFormat format);
+/// The format of the first tensor whose strides are in one order only; kContiguous if there is none.
+ADJOINT_API MemoryFormat leading_format(std::span<const Tensor> tensors);
+/// Returns true if the elements fill memory without gaps, in memory_format().
+ADJOINT_API bool is_packed(const Tensor& tensor);
 /// Returns true if several elements share memory, as after expand().
 ADJOINT_API bool overlaps_itself(const Tensor& tensor);
 /// Throws Error, naming `op` and the remedy, if writing into `tensor` would invalidate a recorded gradient or one that

@@ -1,0 +1,35 @@
+#include <adjoint/core/tensor/memory_format.h>
+
+#include <adjoint/core/base/check.h>
+
+#include <ostream>
+
+namespace adjoint {
+
+const char* to_string(MemoryFormat format) { return format == kContiguous ? "contiguous" : "channels_last"; }
+
+std::ostream& operator<<(std::ostream& out, MemoryFormat format) { return out << to_string(format); }
+
+Dims memory_order(std::size_t rank, MemoryFormat format) {
+  Dims order;
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    if (format == kContiguous || axis != 1) order.push_back(static_cast<std::int64_t>(axis));
+  }
+  if (format == kChannelsLast) order.push_back(1);
+  return order;
+}
+
+Strides strides_of(const char* op, const Shape& shape, MemoryFormat format) {
+  if (format == kContiguous) return contiguous_strides(shape);
+  ADJOINT_CHECK(has_format(shape.size(), format),
+                "{}: a tensor in channels_last must have 3 to 5 axes, (N, C, ...); got shape {}", op, shape);
+  const Dims order = memory_order(shape.size(), format);
+  Shape in_memory;
+  for (const std::int64_t axis : order) in_memory.push_back(shape[static_cast<std::size_t>(axis)]);
+  const Strides packed = contiguous_strides(in_memory);
+  Strides strides = Dims::filled(shape.size(), 0);
+  for (std::size_t i = 0; i < order.size(); ++i) strides[static_cast<std::size_t>(order[i])] = packed[i];
+  return strides;
+}
+
+}  // namespace adjoint
