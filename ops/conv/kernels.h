@@ -17,6 +17,7 @@ struct ConvAttr {
 
 struct ActivationAttr {
   Activation activation;
+  std::size_t channel_axis = 1;
 };
 
 }  // namespace adjoint
@@ -33,8 +34,8 @@ void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& ge
 /// No kernel reads operands in channels_last (see cuda's).
 inline bool conv_channels_last(std::span<const Tensor>, Tensor&, const ConvAttr&, bool) { return false; }
 inline bool conv_weight_channels_last(std::span<const Tensor>, Tensor&, const ConvGeometry&) { return false; }
-/// in: grad, kept; out: z = activation_gradient(activation, grad, kept), and the sums of z over all axes but axis 1
-/// (channels), with the bits of Tensor::sum. The tensors must not be empty.
+/// in: grad, kept; out: z = activation_gradient(activation, grad, kept), and the sums of z over all axes but the
+/// channels', with the bits of Tensor::sum. The tensors must not be empty.
 void activation_and_bias_gradient(std::span<const Tensor> in, std::span<Tensor> out, const ActivationAttr& attr);
 }  // namespace adjoint::cpu
 
@@ -42,8 +43,9 @@ namespace adjoint::cuda {
 void conv(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr);
 void conv_transpose(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr);
 void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
-/// conv, or conv_transpose, or conv_weight, whose image and feature are (N, H, W, C) in memory, although their tensors
-/// seem contiguous. Return false, and do nothing, where no kernel reads them so, or copies are predicted to be faster.
+/// conv, or conv_transpose, or conv_weight, whose image and feature are (N, H, W, C) in memory, whatever the strides of
+/// their tensors. The filter that they read is contiguous or in channels_last, the one that they write is contiguous.
+/// Return false, and do nothing, where no kernel reads them so, or copies are predicted to be faster.
 bool conv_channels_last(std::span<const Tensor> in, Tensor& out, const ConvAttr& attr, bool transposed);
 bool conv_weight_channels_last(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
 /// In one pass over memory.

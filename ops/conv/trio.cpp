@@ -13,11 +13,14 @@
 
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/copy.h>
 #include <adjoint/ops/conv/check.h>
 #include <adjoint/ops/conv/kernels.h>
 #include <adjoint/ops/elementwise/activate.h>
 
 #include <algorithm>
+#include <array>
+#include <optional>
 
 namespace adjoint {
 namespace {
@@ -63,7 +66,7 @@ TensorSpec infer_conv_weight(Operands in, const ConvGeometry& geometry) {
   check_geometry("conv_weight", geometry);
   check_operand("conv_weight", "image", in[0], image_shape(geometry), in[0].dtype());
   check_operand("conv_weight", "feature", in[1], feature_shape(geometry), in[0].dtype());
-  return {filter_shape(geometry), in[0].dtype()};
+  return {.shape = filter_shape(geometry), .dtype = in[0].dtype(), .format = kContiguous};
 }
 
 bool is_step(std::int64_t value, std::int64_t least) { return value >= least && value <= kMaxConvStep; }
@@ -111,7 +114,11 @@ constinit const OpDef<ActivationAttr> linear_gradients_op{
       return {.specs = {{{in[0].shape(), in[0].dtype()}, {{in[0].shape()[1]}, in[0].dtype()}}}, .results = 2};
     },
     .cpu = cpu::activation_and_bias_gradient,
-    .cuda = ADJOINT_IF_CUDA(cuda::activation_and_bias_gradient)};
+    .cuda = ADJOINT_IF_CUDA(cuda::activation_and_bias_gradient),
+    .formats = Formats::kImages,
+    .in_memory_order = [](Operands in, const ActivationAttr& attr) -> std::optional<ActivationAttr> {
+      return ActivationAttr{attr.activation, in[0].shape().size() - 1};
+    }};
 
 struct LinearGradients {
   Tensor z, bias;  // bias: undefined if not needed
@@ -166,12 +173,38 @@ void conv_transpose_gradients(const ConvCtx& c, Needs needs, Results grads) {
 
 constexpr std::uint32_t kBias = 1U << 2;
 
+// ---- Kernels that read channels_last, on a GPU. Copies to contiguous tensors and back stand in for the others.
+
+#if defined(ADJOINT_WITH_CUDA)
+bool is_packed_channels_last(const Tensor& tensor) { return tensor.is_contiguous(kChannelsLast); }
+
+template <bool kTransposed>
+bool conv_in_channels_last(Operands in, Results out, const ConvAttr& attr) {
+  const bool keeps_linear = out.size() > 1 && out[1].defined();
+  if (in[0].device().is_cpu() || keeps_linear || out[0].numel() == 0 || !is_packed_channels_last(in[0])) return false;
+  const std::array<Tensor, 3> operands{in[0], contiguous_copy(in[1], in[1].memory_format()),
+                                       in[2].defined() ? contiguous_copy(in[2]) : Tensor{}};
+  return cuda::conv_channels_last(operands, out[0], attr, kTransposed);
+}
+
+bool conv_weight_in_channels_last(Operands in, Results out, const ConvGeometry& geometry) {
+  return in[0].device().is_cuda() && in[0].numel() > 0 && out[0].numel() > 0 && is_packed_channels_last(in[0]) &&
+         is_packed_channels_last(in[1]) && cuda::conv_weight_channels_last(in, out[0], geometry);
+}
+#else
+template <bool kTransposed>
+constexpr bool (*conv_in_channels_last)(Operands, Results, const ConvAttr&) = nullptr;
+constexpr bool (*conv_weight_in_channels_last)(Operands, Results, const ConvGeometry&) = nullptr;
+#endif
+
 constinit const OpDef<ConvAttr> conv_op{
     .name = "conv",
     .infer = [](Operands in,
                 const ConvAttr& attr) { return with_linear(infer_conv(in, attr.geometry), attr.activation); },
     .cpu = cpu::conv,
     .cuda = ADJOINT_IF_CUDA(cuda::conv),
+    .formats = Formats::kImages,
+    .channels_last = conv_in_channels_last<false>,
     .optional = kBias,
     .mixed_precision = MixedPrecision::kLow,
     .cost = [](Operands in, Operands, const ConvAttr& attr) { return cost(in, attr.geometry); },
@@ -183,6 +216,8 @@ constinit const OpDef<ConvAttr> conv_transpose_op{
                 const ConvAttr& attr) { return with_linear(infer_conv_transpose(in, attr.geometry), attr.activation); },
     .cpu = cpu::conv_transpose,
     .cuda = ADJOINT_IF_CUDA(cuda::conv_transpose),
+    .formats = Formats::kImages,
+    .channels_last = conv_in_channels_last<true>,
     .optional = kBias,
     .mixed_precision = MixedPrecision::kLow,
     .cost = [](Operands in, Operands, const ConvAttr& attr) { return cost(in, attr.geometry); },
@@ -193,6 +228,8 @@ constinit const OpDef<ConvGeometry> conv_weight_op{
     .infer = infer_conv_weight,
     .cpu = cpu::conv_weight,
     .cuda = ADJOINT_IF_CUDA(cuda::conv_weight),
+    .formats = Formats::kImages,
+    .channels_last = conv_weight_in_channels_last,
     .mixed_precision = MixedPrecision::kLow,
     .cost = [](Operands in, Operands, const ConvGeometry& geometry) { return cost(in, geometry); },
     .vjp = {{{kSaveIn1, [](const WeightCtx& c) { return conv_transpose(c.in[1], c.grad, {}, c.attr); }},

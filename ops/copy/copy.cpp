@@ -4,6 +4,8 @@
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/core/tensor/tensor.h>
 
+#include <optional>
+
 namespace adjoint {
 namespace {
 
@@ -12,9 +14,12 @@ struct CopyAttr {
   Device device;
   DType from_dtype;
   Device from_device;
+  std::optional<MemoryFormat> format = {};  // the result's; the operand's if empty
 };
 
-TensorSpec copy_spec(Operands in, const CopyAttr& attr) { return {in[0].shape(), attr.dtype, attr.device}; }
+TensorSpec copy_spec(Operands in, const CopyAttr& attr) {
+  return {in[0].shape(), attr.dtype, attr.device, attr.format};
+}
 
 void copy_kernel(Operands in, Tensor& out, const CopyAttr&) { copy_into(in[0], out); }
 
@@ -24,6 +29,7 @@ constexpr OpDef<CopyAttr> copy_op(const char* name, Tensor (*rule)(const Ctx<Cop
           .cpu = copy_kernel,
           .cuda = ADJOINT_IF_CUDA(copy_kernel),
           .strided = true,
+          .formats = Formats::kElementwise,
           .vjp = {{{.rule = rule}}}};
 }
 
@@ -37,8 +43,9 @@ constinit const OpDef<CopyAttr> convert_op = copy_op("to", convert_gradient);
 constinit const OpDef<CopyAttr> discretise_op = copy_op("to", nullptr);  // to a dtype that has no gradient
 constinit const OpDef<CopyAttr> move_op = copy_op("to", move_gradient);
 
-Tensor run_copy(const OpDef<CopyAttr>& op, const Tensor& input, DType dtype, Device device) {
-  return apply(op, Operands(&input, 1), {dtype, device, input.dtype(), input.device()});
+Tensor run_copy(const OpDef<CopyAttr>& op, const Tensor& input, DType dtype, Device device,
+                std::optional<MemoryFormat> format = {}) {
+  return apply(op, Operands(&input, 1), {dtype, device, input.dtype(), input.device(), format});
 }
 
 }  // namespace
@@ -59,10 +66,10 @@ Tensor Tensor::clone() const {
   return run_copy(clone_op, *this, dtype(), device());
 }
 
-Tensor Tensor::contiguous() const {
+Tensor Tensor::contiguous(MemoryFormat format) const {
   check_defined("contiguous", "input", *this);
-  if (is_contiguous()) return *this;
-  const Tensor copy = run_copy(contiguous_op, *this, dtype(), device());
+  if (is_contiguous(format)) return *this;
+  const Tensor copy = run_copy(contiguous_op, *this, dtype(), device(), format);
   if (!copy.requires_grad()) detail::mark_outside(*this, copy);
   return copy;
 }

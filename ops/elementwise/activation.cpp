@@ -47,8 +47,10 @@ void map_along_channels(Operands in, Tensor& out, const NoAttr& attr) {
   std::array<Tensor, F<float>::kArity> all;
   std::copy(in.begin(), in.end(), all.begin());
   const Tensor& parameter = in.back();
-  Strides strides = Strides::filled(in[0].shape().size(), 0);
-  if (parameter.numel() > 1) strides[1] = parameter.strides()[1];
+  Strides strides = parameter.strides();
+  for (std::size_t axis = 0; axis < strides.size(); ++axis) {
+    if (parameter.shape()[axis] == 1) strides[axis] = 0;
+  }
   all.back() = parameter.view_as(in[0].shape(), strides, parameter.storage_offset());
   kMap(all, out, attr);
 }

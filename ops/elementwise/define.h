@@ -28,6 +28,7 @@ constexpr OpDef<AttrOf<F>> define(Rules... rules) {
           .cpu = cpu::map<F>,
           .cuda = ADJOINT_IF_CUDA(cuda::map<F>),
           .strided = true,
+          .formats = Formats::kElementwise,
           .mixed_precision = F<float>::kMixedPrecision,
           .floating = F<float>::kAccepts == functor::kFloating,
           .vjp = {Vjp<AttrOf<F>>(rules)...}};

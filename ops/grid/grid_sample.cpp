@@ -95,6 +95,7 @@ constinit const OpDef<GridAttr> grid_sample_op{
         },
     .cpu = cpu::grid_sample,
     .cuda = ADJOINT_IF_CUDA(cuda::grid_sample),
+    .formats = Formats::kImages,
     .joint_vjp = {.saves = [](const GridAttr&, Needs) { return kSaveIn0 | kSaveIn1; }, .rule = grid_sample_gradients}};
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <adjoint/ops/index/index.h>
 
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/copy.h>
 #include <adjoint/core/tensor/promote.h>
 #include <adjoint/ops/index/pick.h>
 #include <adjoint/ops/view/view.h>
@@ -171,9 +172,9 @@ Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& v
     return x;
   }
   if (from.impl()->storage == x.impl()->storage) from = from.clone();
-  Tensor target = p.view.is_contiguous() ? p.view : p.view.clone();
+  Tensor target = contiguous_copy(p.view);
   put(target, from, last_of_equals(p.index, p.attr), p.attr);
-  if (!p.view.is_contiguous()) {
+  if (target.impl() != p.view.impl()) {
     Tensor view = p.view;
     copy_into(target, view);
   }

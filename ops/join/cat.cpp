@@ -45,6 +45,7 @@ constinit const OpDef<CatAttr> cat_op{.name = "cat",
                                       .cpu = cat_kernel,
                                       .cuda = ADJOINT_IF_CUDA(cat_kernel),
                                       .strided = true,
+                                      .formats = Formats::kAnyStrides,
                                       .variadic = true,
                                       .vjp = {Vjp<CatAttr>{kSaveNone, [](const Ctx<CatAttr>& c) {
                                                              return c.grad.narrow(c.attr.axis, c.attr.begin(c.index),

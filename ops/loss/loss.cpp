@@ -6,6 +6,7 @@
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/loss/kernels.h>
 #include <adjoint/ops/loss/reduction.h>
+#include <adjoint/ops/view/memory_order.h>
 
 #include <algorithm>
 #include <array>
@@ -127,7 +128,10 @@ Tensor run(const Tensor& input, const Tensor& target, Reduction reduction, doubl
   const double least = input.dtype() == kFloat64 ? std::numeric_limits<double>::min()
                                                  : static_cast<double>(std::numeric_limits<float>::min());
   if (parameter > 0.0) parameter = std::max(parameter, least);
-  return apply(value_op<F>, {input, target}, LossAttr{parameter, divisor, reduction != Reduction::kNone});
+  const LossAttr attr{parameter, divisor, reduction != Reduction::kNone};
+  if (!is_channels_last(input) || input.shape() != target.shape()) return apply(value_op<F>, {input, target}, attr);
+  const Tensor value = apply(value_op<F>, {to_memory_order(input), to_memory_order(target)}, attr);
+  return attr.reduced ? value : from_memory_order(value);
 }
 
 // `each` of widened operands, times the weight, reduced, in the input's dtype.

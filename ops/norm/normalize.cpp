@@ -10,6 +10,7 @@
 #include <adjoint/ops/elementwise/widened.h>
 
 #include <array>
+#include <optional>
 
 namespace adjoint {
 namespace {
@@ -24,6 +25,15 @@ Specs infer(Operands in, const NormAttr& attr) {
   const TensorSpec y{in[kX].shape(), in[kX].dtype()};
   if (attr.given) return {.specs = {y}};
   return {.specs = {y, {{attr.statistics(), kStatisticsFields}, statistics_dtype(in[kX])}}, .results = 2};
+}
+
+// In channels_last a position is a sample of (N, C) whose channels have one element each.
+std::optional<NormAttr> in_memory_order(Operands, const NormAttr& attr) {
+  if (!attr.across) return {};
+  NormAttr own = attr;
+  own.samples *= attr.inner;
+  own.inner = 1;
+  return own;
 }
 
 constexpr auto kSaveStatistics = static_cast<Save>(1U << kStatistics);
@@ -57,6 +67,11 @@ constinit const OpDef<GradientAttr> gradients_op {
 #if defined(ADJOINT_WITH_CUDA)
   .cuda = [](Operands in, Results out, const GradientAttr& attr) { cuda::normalize_gradients(in, out, attr.norm); },
 #endif
+  .formats = Formats::kImages,
+  .in_memory_order = [](Operands in, const GradientAttr& attr) -> std::optional<GradientAttr> {
+    const std::optional<NormAttr> norm = in_memory_order(in, attr.norm);
+    return norm ? std::optional(GradientAttr{*norm, attr.needs}) : std::nullopt;
+  },
   .optional = 0b111100
 };
 
@@ -125,6 +140,8 @@ constinit const OpDef<NormAttr> normalize_op{.name = "normalize",
                                              .infer = infer,
                                              .cpu = cpu::normalize,
                                              .cuda = ADJOINT_IF_CUDA(cuda::normalize),
+                                             .formats = Formats::kImages,
+                                             .in_memory_order = in_memory_order,
                                              .optional = 0b11110,
                                              .mixed_precision = MixedPrecision::kAsGiven,
                                              .joint_vjp = {saves, gradients}};

@@ -6,9 +6,12 @@
 #include <adjoint/core/tensor/convert.h>
 #include <adjoint/core/tensor/promote.h>
 #include <adjoint/ops/pad/kernels.h>
+#include <adjoint/ops/view/memory_order.h>
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 namespace adjoint {
@@ -20,6 +23,8 @@ Tensor padded(const Tensor& x, const PadAttr& attr);
 
 Tensor added(const Tensor& grad, const PadAttr& attr);
 
+std::optional<PadAttr> in_memory_order(Operands, const PadAttr& attr);
+
 constinit const OpDef<PadAttr> pad_op{.name = "pad",
                                       .infer =
                                           [](Operands in, const PadAttr& attr) {
@@ -27,6 +32,8 @@ constinit const OpDef<PadAttr> pad_op{.name = "pad",
                                           },
                                       .cpu = cpu::pad,
                                       .cuda = ADJOINT_IF_CUDA(cuda::pad),
+                                      .formats = Formats::kImages,
+                                      .in_memory_order = in_memory_order,
                                       .vjp = {Vjp<PadAttr>{kSaveNone, [](const Ctx<PadAttr>& c) {
                                                              return added(c.grad, c.attr);
                                                            }}}};
@@ -38,6 +45,8 @@ constinit const OpDef<PadAttr> pad_adjoint_op{.name = "pad_adjoint",
                                                   },
                                               .cpu = cpu::pad_adjoint,
                                               .cuda = ADJOINT_IF_CUDA(cuda::pad_adjoint),
+                                              .formats = Formats::kImages,
+                                              .in_memory_order = in_memory_order,
                                               .vjp = {Vjp<PadAttr>{kSaveNone, [](const Ctx<PadAttr>& c) {
                                                                      PadAttr linear = c.attr;
                                                                      linear.map.value = 0;
@@ -125,6 +134,24 @@ std::vector<Merged> merged(const Shape& in, const Shape& out, const Dims& before
     }
   }
   return all;
+}
+
+// Of a tensor in channels_last, as one of (N, ..., C); nothing if more axes would be padded or lie between than the
+// kernels take.
+std::optional<PadAttr> in_memory_order(Operands, const PadAttr& attr) {
+  const std::size_t rank = attr.in.size();
+  PadAttr own = attr;
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    const std::size_t at = memory_axis(axis, rank);
+    own.in[at] = attr.in[axis], own.out[at] = attr.out[axis], own.before[at] = attr.before[axis];
+  }
+  const std::vector<Merged> axes = merged(own.in, own.out, own.before);
+  constexpr std::size_t kMost = std::size(PadMap{}.axes);
+  for (std::size_t i = kMost; i < axes.size(); ++i) {
+    if (axes[i].padded()) return {};
+  }
+  for (std::size_t i = 0; i < kMost; ++i) own.map.axes[kMost - 1 - i] = i < axes.size() ? axes[i].axis : PadAxis{};
+  return own;
 }
 
 // Three axes per call, the last ones first.

@@ -46,6 +46,7 @@ constinit const OpDef<PoolAttr> max_op{.name = "max_pool",
                                            },
                                        .cpu = cpu::max_pool,
                                        .cuda = ADJOINT_IF_CUDA(cuda::max_pool),
+                                       .formats = Formats::kImages,
                                        .vjp = {Vjp<PoolAttr>{kSaveOut1, [](const Ctx<PoolAttr>& c) {
                                                                return max_adjoint(c.grad, c.outs[1], c.attr);
                                                              }}}};
@@ -57,6 +58,7 @@ constinit const OpDef<PoolAttr> max_adjoint_op{.name = "max_pool_adjoint",
                                                    },
                                                .cpu = cpu::max_pool_adjoint,
                                                .cuda = ADJOINT_IF_CUDA(cuda::max_pool_adjoint),
+                                               .formats = Formats::kImages,
                                                .vjp = {Vjp<PoolAttr>{kSaveIn1, [](const Ctx<PoolAttr>& c) {
                                                                        return taken(c.grad, c.in[1], c.attr);
                                                                      }}}};
@@ -72,6 +74,7 @@ constinit const OpDef<PoolAttr> take_op{
     .cpu = [](Operands in, Tensor& out, const PoolAttr& attr) { cpu::take(in, out, planes_of(in[1], attr)); },
     .cuda = ADJOINT_IF_CUDA(
         ([](Operands in, Tensor& out, const PoolAttr& attr) { cuda::take(in, out, planes_of(in[1], attr)); })),
+    .formats = Formats::kImages,
     .vjp = {Vjp<PoolAttr>{kSaveIn1, [](const Ctx<PoolAttr>& c) { return max_adjoint(c.grad, c.in[1], c.attr); }}}};
 
 constinit const OpDef<PoolAttr> avg_op{.name = "avg_pool",
@@ -81,6 +84,7 @@ constinit const OpDef<PoolAttr> avg_op{.name = "avg_pool",
                                            },
                                        .cpu = cpu::avg_pool,
                                        .cuda = ADJOINT_IF_CUDA(cuda::avg_pool),
+                                       .formats = Formats::kImages,
                                        .vjp = {Vjp<PoolAttr>{kSaveNone, [](const Ctx<PoolAttr>& c) {
                                                                return avg_adjoint(c.grad, c.attr);
                                                              }}}};
@@ -92,6 +96,7 @@ constinit const OpDef<PoolAttr> avg_adjoint_op{.name = "avg_pool_adjoint",
                                                    },
                                                .cpu = cpu::avg_pool_adjoint,
                                                .cuda = ADJOINT_IF_CUDA(cuda::avg_pool_adjoint),
+                                               .formats = Formats::kImages,
                                                .vjp = {Vjp<PoolAttr>{kSaveNone, [](const Ctx<PoolAttr>& c) {
                                                                        return avg(c.grad, c.attr);
                                                                      }}}};
@@ -106,6 +111,7 @@ constinit const OpDef<std::int64_t> exchange_op{
     .cpu = [](Operands in, Tensor& out, const std::int64_t& planes) { cpu::take(in, out, planes); },
     .cuda =
         ADJOINT_IF_CUDA(([](Operands in, Tensor& out, const std::int64_t& planes) { cuda::take(in, out, planes); })),
+    .formats = Formats::kImages,
     .vjp = {Vjp<std::int64_t>{kSaveIn1 | kSaveIn2,
                               [](const Ctx<std::int64_t>& c) { return exchanged(c.grad, c.in[2], c.in[1], c.attr); }}}};
 

@@ -26,6 +26,29 @@ std::int64_t reduced_numel(const ReduceAttr& attr) {
   return extents.numel();
 }
 
+ReduceAttr in_memory_order(const ReduceAttr& attr) {
+  const std::size_t rank = attr.from.size();
+  ReduceAttr own = attr;
+  own.axes = 0;
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    const std::size_t at = memory_axis(axis, rank);
+    own.from[at] = attr.from[axis];
+    if (reduces(attr, axis)) own.axes |= 1U << at;
+  }
+  return own;
+}
+
+Tensor in_logical_order(const Tensor& result, const ReduceAttr& attr) {
+  if (attr.keepdim) return from_memory_order(result);
+  if (reduces(attr, 1)) return result;
+  // The channels are the last of the axes that are left; they belong behind the samples.
+  Dims order;
+  if (!reduces(attr, 0)) order.push_back(0);
+  order.push_back(result.dim() - 1);
+  while (order.size() < result.shape().size()) order.push_back(static_cast<std::int64_t>(order.size()) - 1);
+  return result.permute(order);
+}
+
 Tensor spread(const Tensor& reduced, const ReduceAttr& attr) {
   return reduced.reshape(kept_shape(attr, true)).expand(attr.from);
 }

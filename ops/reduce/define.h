@@ -4,6 +4,10 @@
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/reduce/kernels.h>
+#include <adjoint/ops/view/memory_order.h>
+
+#include <array>
+#include <utility>
 
 namespace adjoint::reducing {
 
@@ -16,6 +20,36 @@ inline Shape result_shape(const ReduceAttr& attr) { return kept_shape(attr, attr
 /// The number of elements that are reduced to one.
 std::int64_t reduced_numel(const ReduceAttr& attr);
 Dims axes_of(const ReduceAttr& attr);
+
+inline ReduceAttr& reduction_of(ReduceAttr& attr) { return attr; }
+template <class Attr>
+ReduceAttr& reduction_of(Attr& attr) {
+  return attr.reduce;
+}
+
+/// The reduction of a tensor in channels_last, as one of (N, ..., C).
+ReduceAttr in_memory_order(const ReduceAttr& attr);
+/// The result of that reduction with its axes in the order of the reduction `attr` of (N, C, ...).
+Tensor in_logical_order(const Tensor& result, const ReduceAttr& attr);
+
+/// All results of op(x). A tensor in channels_last is reduced in the order of memory.
+template <class Attr>
+std::array<Tensor, kMaxResults> reduce_all(const OpDef<Attr>& op, const Tensor& x, const Attr& attr) {
+  if (!is_channels_last(x)) return apply_all(op, Operands(&x, 1), attr);
+  const OpScope scope(op.name);
+  Attr own = attr;
+  reduction_of(own) = in_memory_order(reduction_of(own));
+  std::array<Tensor, kMaxResults> results = apply_all(op, {to_memory_order(x)}, own);
+  Attr given = attr;
+  for (Tensor& result : results) {
+    if (result.defined()) result = in_logical_order(result, reduction_of(given));
+  }
+  return results;
+}
+template <class Attr>
+Tensor reduce_one(const OpDef<Attr>& op, const Tensor& x, const Attr& attr) {
+  return std::move(reduce_all(op, x, attr)[0]);
+}
 
 /// A result, or its gradient, repeated along the reduced axes to the operand's shape.
 Tensor spread(const Tensor& reduced, const ReduceAttr& attr);

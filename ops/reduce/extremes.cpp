@@ -55,7 +55,7 @@ Tensor extreme(const OpDef<ExtremeAttr>& op, const Tensor& input, const Dims& ax
   const OpScope scope(op.name);
   const ReduceAttr attr = attributes(op.name, input, axes, keepdim);
   check_elements(op.name, attr, axes);
-  return apply(op, Operands(&input, 1), ExtremeAttr{attr, least, false});
+  return reduce_one(op, input, ExtremeAttr{attr, least, false});
 }
 
 Specs place_specs(Operands in, const PlaceAttr& attr, std::size_t results) {
@@ -132,10 +132,10 @@ Tensor max(const Tensor& input) { return extreme(max_op, input, {}, false, false
 Tensor min(const Tensor& input) { return extreme(min_op, input, {}, false, true); }
 
 Tensor any(const Tensor& input, const Dims& axes, bool keepdim) {
-  return apply(any_op, Operands(&input, 1), ExtremeAttr{attributes("any", input, axes, keepdim), false, false});
+  return reduce_one(any_op, input, ExtremeAttr{attributes("any", input, axes, keepdim), false, false});
 }
 Tensor all(const Tensor& input, const Dims& axes, bool keepdim) {
-  return apply(all_op, Operands(&input, 1), ExtremeAttr{attributes("all", input, axes, keepdim), true, false});
+  return reduce_one(all_op, input, ExtremeAttr{attributes("all", input, axes, keepdim), true, false});
 }
 
 std::pair<Tensor, Tensor> max(const Tensor& input, std::int64_t axis, bool keepdim) {

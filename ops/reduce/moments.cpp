@@ -108,13 +108,13 @@ VarianceAttr variance_attributes(const char* op, const Tensor& input, const Dims
 Tensor variance(const OpDef<VarianceAttr>& op, const Tensor& input, const Dims& axes, std::int64_t correction,
                 bool keepdim, bool root) {
   const OpScope scope(op.name);
-  return apply(op, Operands(&input, 1), variance_attributes(op.name, input, axes, correction, keepdim, root));
+  return reduce_one(op, input, variance_attributes(op.name, input, axes, correction, keepdim, root));
 }
 
 std::pair<Tensor, Tensor> both(const OpDef<VarianceAttr>& op, const Tensor& input, const Dims& axes,
                                std::int64_t correction, bool keepdim, bool root) {
   const OpScope scope(op.name);
-  auto found = apply_all(op, Operands(&input, 1), variance_attributes(op.name, input, axes, correction, keepdim, root));
+  auto found = reduce_all(op, input, variance_attributes(op.name, input, axes, correction, keepdim, root));
   return {std::move(found[0]), std::move(found[1])};
 }
 

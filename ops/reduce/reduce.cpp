@@ -137,7 +137,7 @@ Tensor Tensor::sum() const { return sum({}); }
 Tensor Tensor::mean() const { return mean({}); }
 
 Tensor Tensor::sum(const Dims& axes, bool keepdim) const {
-  return apply(sum_op, Operands(this, 1), attributes("sum", *this, axes, keepdim));
+  return reduce_one(sum_op, *this, attributes("sum", *this, axes, keepdim));
 }
 
 Tensor Tensor::mean(const Dims& axes, bool keepdim) const {
@@ -145,21 +145,21 @@ Tensor Tensor::mean(const Dims& axes, bool keepdim) const {
   ReduceAttr attr = attributes("mean", *this, axes, keepdim);
   check_floating("mean", *this);
   attr.divisor = static_cast<double>(reduced_numel(attr));
-  return apply(mean_op, Operands(this, 1), attr);
+  return reduce_one(mean_op, *this, attr);
 }
 
 Tensor sum(const Tensor& input, const Dims& axes, bool keepdim) { return input.sum(axes, keepdim); }
 Tensor mean(const Tensor& input, const Dims& axes, bool keepdim) { return input.mean(axes, keepdim); }
 
 Tensor prod(const Tensor& input, const Dims& axes, bool keepdim) {
-  return apply(prod_op, Operands(&input, 1), attributes("prod", input, axes, keepdim));
+  return reduce_one(prod_op, input, attributes("prod", input, axes, keepdim));
 }
 
 Tensor logsumexp(const Tensor& input, const Dims& axes, bool keepdim) {
   const OpScope scope("logsumexp");
   const ReduceAttr attr = attributes("logsumexp", input, axes, keepdim);
   check_floating("logsumexp", input);
-  return apply(logsumexp_op, Operands(&input, 1), attr);
+  return reduce_one(logsumexp_op, input, attr);
 }
 
 Tensor norm(const Tensor& input, double p, const Dims& axes, bool keepdim) {
@@ -168,8 +168,8 @@ Tensor norm(const Tensor& input, double p, const Dims& axes, bool keepdim) {
   check_floating("norm", input);
   ADJOINT_CHECK(!std::isnan(p), "norm: p must be a number; got {}", p);
   if (p < 0.0 || std::isinf(p)) check_elements("norm", attr, axes);
-  if (std::isinf(p)) return apply(extreme_norm_op, Operands(&input, 1), ExtremeAttr{attr, p < 0.0, true});
-  return apply(power_op, Operands(&input, 1), PowerAttr{attr, p});
+  if (std::isinf(p)) return reduce_one(extreme_norm_op, input, ExtremeAttr{attr, p < 0.0, true});
+  return reduce_one(power_op, input, PowerAttr{attr, p});
 }
 
 }  // namespace adjoint

@@ -73,6 +73,7 @@ constinit const OpDef<PlaneAttr> resample_op{
     .infer = [](Operands in, const PlaneAttr& attr) { return with_extents(in[0], attr, false); },
     .cpu = on_cpu<false>,
     .cuda = ADJOINT_IF_CUDA(on_cuda<false>),
+    .formats = Formats::kImages,
     .vjp = {{{kSaveNone, [](const Ctx<PlaneAttr>& c) { return resample_adjoint(c.grad, c.attr); }}}}};
 
 constinit const OpDef<PlaneAttr> resample_adjoint_op{
@@ -80,6 +81,7 @@ constinit const OpDef<PlaneAttr> resample_adjoint_op{
     .infer = [](Operands in, const PlaneAttr& attr) { return with_extents(in[0], attr, true); },
     .cpu = on_cpu<true>,
     .cuda = ADJOINT_IF_CUDA(on_cuda<true>),
+    .formats = Formats::kImages,
     .vjp = {{{kSaveNone, [](const Ctx<PlaneAttr>& c) { return resample(c.grad, c.attr); }}}}};
 
 Tensor resample(const Tensor& image, const PlaneAttr& attr) { return apply(resample_op, {image}, attr); }

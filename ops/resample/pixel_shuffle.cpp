@@ -3,6 +3,7 @@
 
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/tensor/tensor_impl.h>
+#include <adjoint/ops/view/memory_order.h>
 
 namespace adjoint {
 namespace {
@@ -50,6 +51,10 @@ Tensor pixel_shuffle(const Tensor& input, std::int64_t upscale_factor) {
   const std::int64_t width = grown("pixel_shuffle", input, input.size(-1), r);
   const Tensor x = as_batch(input);
   const std::int64_t n = x.size(0), c = x.size(1) / (r * r), h = x.size(2), w = x.size(3);
+  if (is_channels_last(x)) {
+    const Tensor split = to_memory_order(x).reshape({n, h, w, c, r, r});
+    return from_memory_order(split.permute({0, 1, 4, 2, 5, 3}).reshape({n, height, width, c}));
+  }
   return x.reshape({n, c, r, r, h, w}).permute({0, 1, 4, 2, 5, 3}).reshape(with_image(input, c, height, width));
 }
 
@@ -63,6 +68,10 @@ Tensor pixel_unshuffle(const Tensor& input, std::int64_t downscale_factor) {
   const std::int64_t channels = grown("pixel_unshuffle", input, input.size(-3), r * r);
   const Tensor x = as_batch(input);
   const std::int64_t n = x.size(0), c = x.size(1), h = x.size(2) / r, w = x.size(3) / r;
+  if (is_channels_last(x)) {
+    const Tensor split = to_memory_order(x).reshape({n, h, r, w, r, c});
+    return from_memory_order(split.permute({0, 1, 3, 5, 2, 4}).reshape({n, h, w, channels}));
+  }
   return x.reshape({n, c, h, r, w, r}).permute({0, 1, 3, 5, 2, 4}).reshape(with_image(input, channels, h, w));
 }
 

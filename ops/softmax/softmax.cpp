@@ -5,6 +5,7 @@
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/softmax/kernels.h>
+#include <adjoint/ops/view/memory_order.h>
 
 namespace adjoint {
 namespace {
@@ -50,6 +51,10 @@ Tensor along(const OpDef<SoftmaxAttr>& op, const Tensor& x, std::int64_t axis, b
   check_floating(op.name, x.dtype());
   const Shape& shape = x.shape();
   const std::size_t at = resolve_axis(op.name, axis, shape.size());
+  if (is_channels_last(x)) {
+    const auto own = static_cast<std::int64_t>(memory_axis(at, shape.size()));
+    return from_memory_order(along(op, to_memory_order(x), own, log, widen));
+  }
   const Shape outer(shape.begin(), shape.begin() + at), inner(shape.begin() + at + 1, shape.end());
   SoftmaxAttr attr{outer.numel(), shape[at], inner.numel(), log};
   if (widen && element_size(x.dtype()) == 2) attr.narrow = x.dtype();

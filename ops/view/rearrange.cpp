@@ -32,6 +32,7 @@ constinit const OpDef<FlipAttr> flip_op{.name = "flip",
                                         .cpu = flip_kernel,
                                         .cuda = ADJOINT_IF_CUDA(flip_kernel),
                                         .strided = true,
+                                        .formats = Formats::kAnyStrides,
                                         .vjp = {{{.rule = [](const Ctx<FlipAttr>& c) {
                                           return apply(flip_op, {c.grad}, c.attr);
                                         }}}}};

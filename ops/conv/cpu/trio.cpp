@@ -49,9 +49,9 @@ void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& ge
 
 void activation_and_bias_gradient(std::span<const Tensor> in, std::span<Tensor> out, const ActivationAttr& attr) {
   activation_gradient_into(out[0], attr.activation, in[0], in[1]);
-  constexpr std::uint32_t kChannels = 1U << 1;
+  const std::uint32_t channels = 1U << attr.channel_axis;
   const Shape& shape = out[0].shape();
-  reduce_sum(out.first(1), out[1], {shape, ((1U << shape.size()) - 1U) & ~kChannels, false, 1.0});
+  reduce_sum(out.first(1), out[1], {shape, ((1U << shape.size()) - 1U) & ~channels, false, 1.0});
 }
 
 }  // namespace adjoint::cpu

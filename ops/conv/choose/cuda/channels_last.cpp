@@ -90,10 +90,14 @@ bool run_result(const ConvProblem& problem) {
            is_faster(pipeline_clocks(made, problem.machine), problem);
   });
   if (plan == nullptr) return false;
-  FilterSpace filter(problem, "channels_last", 0, static_cast<std::size_t>(padded.filter_numel() * bytes_of(problem)));
-  if (!filter.is_filled()) {
-    order_pipeline_filter(g, transposed, bytes_of(problem), problem.second, filter.data(), problem.device);
-    filter.fill();
+  std::optional<FilterSpace> ordered;
+  if (transposed || !problem.filter_is_channels_last || padded != g || !is_aligned(problem.second)) {
+    ordered.emplace(problem, "channels_last", 0, static_cast<std::size_t>(padded.filter_numel() * bytes_of(problem)));
+    if (!ordered->is_filled()) {
+      order_pipeline_filter(g, transposed, problem.filter_is_channels_last, bytes_of(problem), problem.second,
+                            ordered->data(), problem.device);
+      ordered->fill();
+    }
   }
   const std::int64_t image_rows = g.image_numel() / g.image_channels,
                      feature_rows = g.feature_numel() / g.feature_channels;
@@ -110,7 +114,7 @@ bool run_result(const ConvProblem& problem) {
   }
   run_pipeline(*plan, arithmetic_of(problem),
                {.source = source.data(),
-                .filter = filter.data(),
+                .filter = ordered ? ordered->data() : problem.second,
                 .bias = bias.data(),
                 .result = result ? result->data() : problem.out,
                 .activation = problem.activation},

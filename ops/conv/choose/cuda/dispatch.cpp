@@ -250,7 +250,9 @@ void conv_transpose(std::span<const Tensor> in, std::span<Tensor> out, const Con
 }
 
 bool conv_channels_last(std::span<const Tensor> in, Tensor& out, const ConvAttr& attr, bool transposed) {
-  return run_channels_last(problem_of(transposed ? ConvRole::kImage : ConvRole::kFeature, in, {&out, 1}, attr));
+  ConvProblem problem = problem_of(transposed ? ConvRole::kImage : ConvRole::kFeature, in, {&out, 1}, attr);
+  problem.filter_is_channels_last = in[1].is_contiguous(kChannelsLast);
+  return run_channels_last(problem);
 }
 
 bool conv_weight_channels_last(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {

@@ -1,5 +1,6 @@
-// Brings a contiguous filter, (Cf, Ci, taps), into the pipeline's order, (results, taps, channels). A block reorders
-// some results of 64 channels in shared memory: it reads runs of neighbouring elements, and writes rows of channels.
+// Brings a filter, (Cf, Ci, taps) or in channels_last (Cf, taps, Ci), into the pipeline's order, (results, taps,
+// channels). A block reorders some results of 64 channels in shared memory: it reads runs of neighbouring elements, and
+// writes rows of channels.
 #pragma once
 
 #include <adjoint/core/base/divider.h>
@@ -13,9 +14,9 @@ inline constexpr int kOrderThreads = 256, kOrderChannels = 64;
 inline constexpr int kOrderAtOnce = 4;  // elements that a thread reads before it uses one
 
 struct FilterOrder {
-  std::int64_t results, channels;              // of the ordered filter
-  std::int64_t given_results, given_channels;  // of the contiguous one
-  std::int64_t result_step, channel_step;      // elements, from one to the next in the contiguous filter
+  std::int64_t results, channels;                    // of the ordered filter
+  std::int64_t given_results, given_channels;        // of the given one
+  std::int64_t result_step, channel_step, tap_step;  // elements, from one to the next in the given filter
   std::int32_t block_results, channel_blocks;
   Divider taps, block_results_divider;
 
@@ -29,19 +30,21 @@ struct FilterOrder {
   std::int64_t blocks() const { return (results + block_results - 1) / block_results * channel_blocks; }
 };
 
-/// The contiguous filter is (first, second, taps), and each becomes a multiple of `multiple`. transposed: of
+/// The filter is (first, second, taps), and each of the first two becomes a multiple of `multiple`. transposed: of
 /// conv_transpose, whose results are the filter's second axis; conv's are the first.
 inline FilterOrder filter_order(std::int64_t first, std::int64_t second, std::int32_t taps, bool transposed,
-                                std::int64_t multiple) {
+                                bool is_channels_last, std::int64_t multiple) {
   constexpr std::int32_t kMostResults = 16;
   // Many blocks, each with as many elements as its threads read at once, so that waits for memory overlap.
   const std::int32_t results = kOrderAtOnce * kOrderThreads / (kOrderChannels * taps);
+  const std::int64_t inner_step = is_channels_last ? 1 : taps;
   FilterOrder order{.results = {},
                     .channels = {},
                     .given_results = transposed ? second : first,
                     .given_channels = transposed ? first : second,
-                    .result_step = transposed ? taps : second * taps,
-                    .channel_step = transposed ? second * taps : taps,
+                    .result_step = transposed ? inner_step : second * taps,
+                    .channel_step = transposed ? second * taps : inner_step,
+                    .tap_step = is_channels_last ? second : 1,
                     .block_results = results < 1              ? 1
                                      : results < kMostResults ? results
                                                               : kMostResults,
@@ -86,7 +89,7 @@ __global__ void __launch_bounds__(kOrderThreads)
       }
       const int result = results_are_inner ? inner : outer, channel = results_are_inner ? outer : inner;
       const bool is_given = result < given_results && channel < given_channels;
-      values[i] = is_given ? from[result * o.result_step + channel * o.channel_step + tap] : Unit{0};
+      values[i] = is_given ? from[result * o.result_step + channel * o.channel_step + tap * o.tap_step] : Unit{0};
       places[i] = (result * taps + tap) * kPitch + channel;
     }
 #pragma unroll

@@ -35,11 +35,11 @@ void copy_rows(bool pads, std::int64_t rows, std::int64_t channels, std::int32_t
 
 }  // namespace
 
-void order_pipeline_filter(const ConvGeometry& g, bool transposed, std::int32_t element_bytes, const void* from,
-                           void* to, int device) {
+void order_pipeline_filter(const ConvGeometry& g, bool transposed, bool is_channels_last, std::int32_t element_bytes,
+                           const void* from, void* to, int device) {
   const pipeline::FilterOrder how =
       pipeline::filter_order(g.feature_channels, g.image_channels, static_cast<std::int32_t>(g.taps()), transposed,
-                             16 / element_bytes);
+                             is_channels_last, 16 / element_bytes);
   element_bytes == 2 ? order<std::uint16_t>(how, from, to, device) : order<std::uint32_t>(how, from, to, device);
 }
 

@@ -41,8 +41,8 @@ struct LinearGradient : PairElements<T> {
 
 void activation_and_bias_gradient(std::span<const Tensor> in, std::span<Tensor> out, const ActivationAttr& attr) {
   const Tensor &grad = in[0], &kept = in[1];
-  constexpr std::uint32_t kChannels = 1U << 1;
-  const ReduceAttr sums{grad.shape(), ((1U << grad.shape().size()) - 1U) & ~kChannels, false, 1.0};
+  const std::uint32_t channels = 1U << attr.channel_axis;
+  const ReduceAttr sums{grad.shape(), ((1U << grad.shape().size()) - 1U) & ~channels, false, 1.0};
   visit_floating(grad.dtype(), [&]<class T>() {
     visit_activation_gradient<compute_t<T>>(attr.activation, [&]<class F>(const F& f) {
       const LinearGradient<F, T> source{{grad.data<T>(), kept.data<T>()}, f, out[0].mutable_data<T>()};
