@@ -41,7 +41,8 @@ void replace_elements(Tensor& tensor, const Tensor& source) {
   impl.strides = source.strides();
   impl.offset = source.storage_offset();
   impl.dtype = source.dtype();
-  impl.contiguous = source.is_contiguous();
+  impl.contiguous = source.impl()->contiguous;
+  impl.channels_last = source.impl()->channels_last;
 }
 
 }  // namespace
@@ -195,6 +196,19 @@ void Module::to(DType dtype) {
   ADJOINT_CHECK(is_floating_point(dtype), "Module::to: the dtype must be floating point; got {}", dtype);
   move_tensors("Module::to",
                [&](const Tensor& tensor) { return is_floating_point(tensor.dtype()) ? tensor.to(dtype) : tensor; });
+}
+
+void Module::to(MemoryFormat format) {
+  std::unordered_set<const TensorImpl*> filters;
+  for (const auto& [path, module] : named_modules()) {
+    if (!module.type().starts_with("Conv")) continue;
+    for (const auto& [name, tensor] : module.named_parameters()) {
+      if (tensor.dim() < 3 || !has_format(tensor.shape().size(), format)) continue;
+      filters.insert(tensor.impl());
+      filters.insert(tensor.grad().impl());
+    }
+  }
+  move_tensors("Module::to", [&](const Tensor& t) { return filters.contains(t.impl()) ? t.to(format) : t; });
 }
 
 void Module::train(bool on) {

@@ -170,6 +170,9 @@ class ADJOINT_API Module {
   void to(Device device);
   /// As above, converting floating-point tensors. Throws Error for a dtype that is not floating point.
   void to(DType dtype);
+  /// Moves the filters of convolutions, and all other parameters of 3 to 5 axes in modules whose type() begins with
+  /// "Conv", to the format.
+  void to(MemoryFormat format);
   void cpu() { to(kCPU); }
   void cuda(int index = 0) { to(Device(DeviceType::kCUDA, index)); }
   void half() { to(kFloat16); }

@@ -102,7 +102,9 @@ void EMA::update() {
   std::vector<Tensor> averages;
   Plan plan;
   for (const Entry& entry : entries_) {
-    averages.push_back(entry.average.to(state_dtype(entry.weight.dtype())).to(entry.weight.device()));
+    averages.push_back(entry.average.to(state_dtype(entry.weight.dtype()))
+                           .to(entry.weight.device())
+                           .contiguous(entry.weight.memory_format()));
     plan.add(entry.weight, nullptr, entry.weight.raw_data(), writable_address(averages.back()));
   }
   for (std::size_t i = 0; i < entries_.size(); ++i) {
@@ -150,7 +152,7 @@ EMA::Guard EMA::apply() & {
   for (const Entry& entry : entries_) {
     const Tensor& weight = entry.weight;
     check_writable("EMA::apply", weight);
-    averages.push_back(entry.average.to(weight.dtype()).to(weight.device()));
+    averages.push_back(entry.average.to(weight.dtype()).to(weight.device()).contiguous(weight.memory_format()));
     applied->stored.push_back(weight.detach().clone());
     applied->addresses.push_back(writable_address(weight));
     plan.add(weight, writable_address(weight), averages.back().raw_data(), nullptr);
@@ -172,7 +174,7 @@ EMA::Guard::~Guard() {
   for (std::size_t i = 0; i < ema_.entries_.size(); ++i) {
     Tensor& weight = ema_.entries_[i].weight;
     if (moved) {
-      weight.copy_(applied->stored[i].to(weight.device()));
+      weight.copy_(applied->stored[i].to(weight.device()).contiguous(weight.memory_format()));
     } else {
       weight.raw_mutable_data();  // counts the write
     }

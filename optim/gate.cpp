@@ -45,7 +45,7 @@ std::vector<GateTensors> measure(const std::string& op, const std::vector<Tensor
     std::vector<Piece> pieces;
     for (Tensor& gradient : gradients[g]) {
       if (gradient.numel() == 0) continue;
-      gradient = contiguous_copy(gradient);
+      gradient = contiguous_copy(gradient, gradient.memory_format());
       pieces.push_back({const_cast<void*>(gradient.raw_data()), gradient.numel(), gradient.dtype()});
     }
     const Norm rule{2.0, gate.gate().scale, scale.defined() ? gate.found_inf.mutable_data<float>() : nullptr};

@@ -34,7 +34,8 @@ class Gradients {
       entries_.push_back({parameter, gradient, {}, shared});
     }
     for (Entry& entry : entries_) {
-      entry.packed = entry.shared ? entry.gradient.clone() : contiguous_copy(entry.gradient);
+      entry.packed =
+          entry.shared ? entry.gradient.clone() : contiguous_copy(entry.gradient, entry.gradient.memory_format());
       if (entry.packed.numel() == 0) continue;
       pieces_.push_back({const_cast<void*>(entry.packed.raw_data()), entry.packed.numel(), entry.packed.dtype()});
     }

@@ -82,8 +82,8 @@ std::vector<Tensor> Optimizer::fitting_state(std::size_t i) const {
   std::vector<Tensor> state = slots_[i].state;
   state.resize(groups_[slots_[i].group].state_names.size());
   for (Tensor& tensor : state) {
-    tensor = tensor.defined() ? tensor.to(dtype).to(parameter.device())
-                              : Tensor::zeros(parameter.shape(), {.dtype = dtype, .device = parameter.device()});
+    tensor = tensor.defined() ? tensor.to(dtype).to(parameter.device()).contiguous(parameter.memory_format())
+                              : zeros_like(parameter, {.dtype = dtype});
   }
   return state;
 }
@@ -93,7 +93,8 @@ Tensor Optimizer::fitting_master(std::size_t i) const {
   const MemoryScope scope(MemoryCategory::kOptimizer);
   const Tensor& parameter = parameters_[i];
   const Tensor& master = slots_[i].master;
-  return master.defined() ? master.to(parameter.device()) : parameter.to(state_dtype(parameter.dtype()));
+  return master.defined() ? master.to(parameter.device()).contiguous(parameter.memory_format())
+                          : parameter.to(state_dtype(parameter.dtype()));
 }
 
 // A parameter that once had a gate keeps one, because only the device knows its number of updates.
@@ -117,8 +118,8 @@ std::vector<Optimizer::Change> Optimizer::prepare(bool has_gate) {
         "is made then, with a GradScaler or clipping too; got parameter {} (shape {}) for the first time; let more "
         "calls run uncaptured (warmup)",
         name_, i, parameter.shape());
-    changes.push_back({parameter, slots_[i], contiguous_copy(parameter.grad()), fitting_state(i), fitting_master(i),
-                       fitting_gated(i, has_gate)});
+    changes.push_back({parameter, slots_[i], contiguous_copy(parameter.grad(), parameter.memory_format()),
+                       fitting_state(i), fitting_master(i), fitting_gated(i, has_gate)});
   }
   return changes;
 }

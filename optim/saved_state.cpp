@@ -11,7 +11,7 @@ namespace adjoint::optim {
 void check_weight(const std::string& owner, const Tensor& weight, const std::string& as) {
   ADJOINT_CHECK(weight.defined(), "{}: parameters must be defined; got Tensor{{}} as {}", owner, as);
   const bool recorded = weight.impl()->recorded();
-  ADJOINT_CHECK(is_floating_point(weight.dtype()) && !recorded && weight.is_contiguous(),
+  ADJOINT_CHECK(is_floating_point(weight.dtype()) && !recorded && is_packed(weight),
                 "{}: parameters must be contiguous floating-point leaves; got {} {}{} as {}", owner, weight.dtype(),
                 weight.shape(), recorded ? ", the result of an operation" : "", as);
 }
@@ -55,7 +55,7 @@ Tensor SavedState::take_like(const std::string& name, const Tensor& weight) {
                     (tensor.dtype() == dtype || state_dtype(tensor.dtype()) == kFloat32),
                 "load_state_dict ({}): '{}' must be {} {} (a narrower float is converted); got {} {}", owner_, name,
                 dtype, weight.shape(), tensor.dtype(), tensor.shape());
-  Tensor copy = Tensor::empty(weight.shape(), {.dtype = dtype, .device = weight.device()});
+  Tensor copy = empty_like(weight, {.dtype = dtype});
   copy.copy_(tensor);
   return copy;
 }
