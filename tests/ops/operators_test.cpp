@@ -1,6 +1,7 @@
 // Every operator of the registry (support/operator_cases.h) against PyTorch's values and gradients, finite differences,
 // strides, dtypes and CUDA, and the calls that each must refuse.
 #include <adjoint/adjoint.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/operator_cases.h>
 #include <adjoint/tests/support/values.h>
@@ -125,6 +126,50 @@ TEST_P(Operators, TakesEveryDTypeAndStrides) {
       }
     }
   }
+}
+
+// The inputs of 3 to 5 axes in channels_last.
+std::vector<Tensor> in_channels_last(const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> all;
+  for (const Tensor& x : inputs) {
+    all.push_back(has_format(x.shape().size(), kChannelsLast) ? x.to(kChannelsLast) : x);
+  }
+  return all;
+}
+
+// Of functions that make images of images.
+bool keeps_format(const std::string& name) {
+  static const std::set<std::string> others = {"linear", "scaled_dot_product_attention"};
+  return !others.contains(name.substr(0, name.find('/')));
+}
+
+void expect_same_in_channels_last(const OperatorCase& c, DType dtype, Device device) {
+  for (const OperatorExample& example : testing::operator_examples(c)) {
+    const std::vector<Tensor> in = prepared(example.inputs, dtype, device), last = in_channels_last(in);
+    if (leading_format(last) == kContiguous) continue;
+    const Gradients expected = gradients(c, in, example.weights), found = gradients(c, last, example.weights);
+    const double tolerance = c.roundings * rounding(dtype) + c.tolerance;
+    for (std::size_t i = 0; i < found.results.size(); ++i) {
+      expect_close("result " + std::to_string(i), found.results[i], expected.results[i], tolerance, true);
+      const Shape& shape = found.results[i].shape();
+      const bool is_image = shape.size() == 4 && last[0].dim() == 4 && last[0].memory_format() == kChannelsLast;
+      if (is_image && shape[1] > 1 && shape[2] * shape[3] > 1 && keeps_format(c.name)) {
+        EXPECT_EQ(found.results[i].memory_format(), kChannelsLast) << "result " << i;
+      }
+    }
+    for (std::size_t i = 0; i < found.gradients.size(); ++i) {
+      ASSERT_EQ(found.gradients[i].defined(), expected.gradients[i].defined()) << "gradient " << i;
+      if (!found.gradients[i].defined()) continue;
+      expect_close("gradient " + std::to_string(i), found.gradients[i], expected.gradients[i], 10 * tolerance);
+      EXPECT_EQ(found.gradients[i].memory_format(), last[i].memory_format()) << "gradient " << i;
+    }
+  }
+}
+
+TEST_P(Operators, KeepsChannelsLast) {
+  const std::vector<DType> dtypes = dtypes_of(GetParam());
+  if (std::find(dtypes.begin(), dtypes.end(), kFloat64) == dtypes.end()) GTEST_SKIP() << "takes no float64";
+  expect_same_in_channels_last(GetParam(), kFloat64, kCPU);
 }
 
 TEST_P(Operators, GradientsMatchFiniteDifferences) {
