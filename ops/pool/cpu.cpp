@@ -114,11 +114,13 @@ void sum_planes(Tensor& out, const PoolAttr& attr, const Add& add) {
 }  // namespace
 
 void max_pool(std::span<const Tensor> in, std::span<Tensor> out, const PoolAttr& attr) {
+  if (attr.channels > 0) return channels_last::max_pool(in, out, attr);
   const pool::Indices<void> places = pool::writable_indices_of(out[1]);
   visit_floating(out[0].dtype(), [&]<class T>() { max_rows<T>(in[0], out[0], places, attr); });
 }
 
 void max_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr) {
+  if (attr.channels > 0) return channels_last::max_pool_adjoint(in, out, attr);
   const pool::Indices<const void> places = pool::indices_of(in[1]);
   visit_floating(out.dtype(), [&]<class T>() {
     const T* g = in[0].data<T>();
@@ -131,10 +133,12 @@ void max_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& a
 }
 
 void avg_pool(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr) {
+  if (attr.channels > 0) return channels_last::avg_pool(in, out, attr);
   visit_floating(out.dtype(), [&]<class T>() { average_rows<T>(in[0], out, attr); });
 }
 
 void avg_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr) {
+  if (attr.channels > 0) return channels_last::avg_pool_adjoint(in, out, attr);
   const std::vector<pool::Run> columns = windows(attr.w);
   visit_floating(out.dtype(), [&]<class T>() {
     using C = compute_t<T>;

@@ -393,6 +393,7 @@ void with_packs(const PoolAttr& attr, const T* x, bool packs, const Use& use) {
 }  // namespace
 
 void max_pool(std::span<const Tensor> in, std::span<Tensor> out, const PoolAttr& attr) {
+  if (attr.channels > 0) return channels_last::max_pool(in, out, attr);
   visit_floating(out[0].dtype(), [&]<class T>() {
     with_windows(attr, in[0].data<T>(), [&]<class W>() {
       over_rows(max_rows<T, W>, out[0], attr, attr.h.out, attr.w.out, W::template kResults<T>, in[0].data<T>(),
@@ -402,6 +403,7 @@ void max_pool(std::span<const Tensor> in, std::span<Tensor> out, const PoolAttr&
 }
 
 void max_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr) {
+  if (attr.channels > 0) return channels_last::max_pool_adjoint(in, out, attr);
   visit_floating(out.dtype(), [&]<class T>() {
     T* const x = out.mutable_data<T>();
     with_packs<T>(attr, x, in[1].dtype() == kInt32, [&]<int V, class W>() {
@@ -412,6 +414,7 @@ void max_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& a
 }
 
 void avg_pool(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr) {
+  if (attr.channels > 0) return channels_last::avg_pool(in, out, attr);
   visit_floating(out.dtype(), [&]<class T>() {
     with_windows(attr, in[0].data<T>(), [&]<class W>() {
       over_rows(average_rows<T, W>, out, attr, attr.h.out, attr.w.out, W::template kResults<T>, in[0].data<T>(),
@@ -421,6 +424,7 @@ void avg_pool(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr) {
 }
 
 void avg_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr) {
+  if (attr.channels > 0) return channels_last::avg_pool_adjoint(in, out, attr);
   visit_floating(out.dtype(), [&]<class T>() {
     T* const x = out.mutable_data<T>();
     with_packs<T>(attr, x, true, [&]<int V, class W>() {

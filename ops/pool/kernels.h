@@ -1,7 +1,7 @@
 // Pooling by device, over planes (H, W); a 1-D problem has height 1. For host and device.
 //
 // Windows of one size and adaptive windows differ in two functions of an axis: the inputs of a window, and the windows
-// of an input. Operands are contiguous.
+// of an input. Operands are contiguous: (planes, H, W), or (samples, H, W, channels) with `channels` set.
 #pragma once
 
 #include <adjoint/core/base/divider.h>
@@ -24,6 +24,7 @@ struct PoolAxis {
 struct PoolAttr {
   std::size_t axes = 2;  // axes of the tensors' shapes that are pooled: 1 or 2
   PoolAxis h, w;
+  std::int64_t channels = 0;   // of a pixel in channels_last; 0: pixels are single elements
   std::int64_t divisor = 0;    // for averages; 0: the number of elements
   bool counts_padding = true;  // in that number
   bool with_indices =
@@ -123,15 +124,18 @@ inline Indices<void> writable_indices_of(Tensor& t) {
 
 }  // namespace pool
 
+#define ADJOINT_WINDOW_KERNELS                                                             \
+  /* in: x; out: maxima, and their places where that is defined. */                        \
+  void max_pool(std::span<const Tensor> in, std::span<Tensor> out, const PoolAttr& attr);  \
+  /* in: g, places; out: of x's shape, each element the sum of the g whose place it is. */ \
+  void max_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr);    \
+  /* in: x; out: the means of windows. */                                                  \
+  void avg_pool(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr);            \
+  /* in: g; out: of x's shape. */                                                          \
+  void avg_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr);
+
 #define ADJOINT_POOL_KERNELS                                                                                \
-  /* in: x; out: maxima, and their places where that is defined. */                                         \
-  void max_pool(std::span<const Tensor> in, std::span<Tensor> out, const PoolAttr& attr);                   \
-  /* in: g, places; out: of x's shape, each element the sum of the g whose place it is. */                  \
-  void max_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr);                     \
-  /* in: x; out: the means of windows. */                                                                   \
-  void avg_pool(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr);                             \
-  /* in: g; out: of x's shape. */                                                                           \
-  void avg_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr);                     \
+  ADJOINT_WINDOW_KERNELS                                                                                    \
   /* in: x (planes, any), places (planes, any); out: of places' shape, x at the places, 0 at negative. */   \
   void take(std::span<const Tensor> in, Tensor& out, std::int64_t planes);                                  \
   /* in: places of elements; out: of the unpooled shape, which element each takes, or -1; of in's shape, */ \
@@ -140,10 +144,18 @@ inline Indices<void> writable_indices_of(Tensor& t) {
 
 namespace cpu {
 ADJOINT_POOL_KERNELS
+/// Of (samples, H, W, channels).
+namespace channels_last {
+ADJOINT_WINDOW_KERNELS
+}  // namespace channels_last
 }  // namespace cpu
 namespace cuda {
 ADJOINT_POOL_KERNELS
+namespace channels_last {
+ADJOINT_WINDOW_KERNELS
+}  // namespace channels_last
 }  // namespace cuda
 #undef ADJOINT_POOL_KERNELS
+#undef ADJOINT_WINDOW_KERNELS
 
 }  // namespace adjoint

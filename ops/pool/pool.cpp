@@ -8,6 +8,7 @@
 #include <adjoint/ops/pool/kernels.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -26,6 +27,14 @@ Shape pooled_shape(const Tensor& x, const PoolAttr& attr) { return with_extents(
 Shape input_shape(const Tensor& g, const PoolAttr& attr) { return with_extents(g, attr.axes, attr.h.in, attr.w.in); }
 
 // ---- Operators.
+
+// Of batches alone: of one sample, (C, H, W), axis 1 is the height.
+std::optional<PoolAttr> in_memory_order(Operands in, const PoolAttr& attr) {
+  if (in[0].shape().size() != attr.axes + 2) return {};
+  PoolAttr own = attr;
+  own.channels = in[0].size(1);
+  return own;
+}
 
 Tensor taken(const Tensor& x, const Tensor& places, const PoolAttr& attr);
 Tensor exchanged(const Tensor& x, const Tensor& places, const Tensor& back, std::int64_t planes);
@@ -47,6 +56,7 @@ constinit const OpDef<PoolAttr> max_op{.name = "max_pool",
                                        .cpu = cpu::max_pool,
                                        .cuda = ADJOINT_IF_CUDA(cuda::max_pool),
                                        .formats = Formats::kImages,
+                                       .in_memory_order = in_memory_order,
                                        .vjp = {Vjp<PoolAttr>{kSaveOut1, [](const Ctx<PoolAttr>& c) {
                                                                return max_adjoint(c.grad, c.outs[1], c.attr);
                                                              }}}};
@@ -59,6 +69,7 @@ constinit const OpDef<PoolAttr> max_adjoint_op{.name = "max_pool_adjoint",
                                                .cpu = cpu::max_pool_adjoint,
                                                .cuda = ADJOINT_IF_CUDA(cuda::max_pool_adjoint),
                                                .formats = Formats::kImages,
+                                               .in_memory_order = in_memory_order,
                                                .vjp = {Vjp<PoolAttr>{kSaveIn1, [](const Ctx<PoolAttr>& c) {
                                                                        return taken(c.grad, c.in[1], c.attr);
                                                                      }}}};
@@ -85,6 +96,7 @@ constinit const OpDef<PoolAttr> avg_op{.name = "avg_pool",
                                        .cpu = cpu::avg_pool,
                                        .cuda = ADJOINT_IF_CUDA(cuda::avg_pool),
                                        .formats = Formats::kImages,
+                                       .in_memory_order = in_memory_order,
                                        .vjp = {Vjp<PoolAttr>{kSaveNone, [](const Ctx<PoolAttr>& c) {
                                                                return avg_adjoint(c.grad, c.attr);
                                                              }}}};
@@ -97,6 +109,7 @@ constinit const OpDef<PoolAttr> avg_adjoint_op{.name = "avg_pool_adjoint",
                                                .cpu = cpu::avg_pool_adjoint,
                                                .cuda = ADJOINT_IF_CUDA(cuda::avg_pool_adjoint),
                                                .formats = Formats::kImages,
+                                               .in_memory_order = in_memory_order,
                                                .vjp = {Vjp<PoolAttr>{kSaveNone, [](const Ctx<PoolAttr>& c) {
                                                                        return avg(c.grad, c.attr);
                                                                      }}}};

@@ -15,7 +15,7 @@ namespace adjoint {
 enum class Filter : std::uint8_t { kNearest, kNearestExact, kLinear, kCubic };
 
 struct ResampleAttr {
-  int axis = -1;                // counted from the end: -1 width, -2 height
+  int axis = -1;                // counted from the end: -1 width, -2 height; one less each in channels_last
   std::int64_t in_extent = 1;   // the image's
   std::int64_t out_extent = 1;  // the resampled image's
   double ratio = 1.0;           // input pixels between neighbouring output pixels

@@ -115,7 +115,7 @@ void apply_across_rows(const Band<T>& band, const T* plane, T* out, std::int64_t
   }
 }
 
-/// A tensor seen as planes of (extent, width) along the axis; lines along the width are planes of width 1.
+/// A tensor seen as planes of (extent, width) along the axis; lines along the last axis are planes of width 1.
 template <class T>
 struct Planes {
   T* data;
@@ -146,7 +146,8 @@ void apply_band(const Band<T>& band, std::int64_t planes, Planes<const T> in, st
 
 template <class T>
 void run(bool transposed, const Tensor& in, Tensor& out, const ResampleAttr& attr) {
-  const std::int64_t width = attr.axis == -1 ? 1 : in.size(-1), planes = out.numel() / (out.size(attr.axis) * width);
+  const std::int64_t width = band::elements_behind(in.shape(), attr.axis);
+  const std::int64_t planes = out.numel() / (out.size(attr.axis) * width);
   const Planes<const T> from{in.data<T>(), in.size(attr.axis), width};
   const Planes<T> to{out.mutable_data<T>(), out.size(attr.axis), width};
   const std::int64_t taps = band::max_taps(attr);

@@ -80,7 +80,7 @@ template <class T>
 void run(bool transposed, const Tensor& in, Tensor& out, const ResampleAttr& attr) {
   const int device = in.device().index;
   const std::int64_t taps = band::max_taps(attr);
-  const std::int64_t inner = attr.axis == -1 ? 1 : in.size(-1);
+  const std::int64_t inner = band::elements_behind(in.shape(), attr.axis);
   const std::int64_t outer = in.numel() / (in.size(attr.axis) * inner);
   const std::int64_t most = std::clamp<std::int64_t>(kTableWeights / taps, 1, attr.out_extent);
   const Workspace workspace(static_cast<std::size_t>(most * taps) * sizeof(T), device);

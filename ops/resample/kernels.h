@@ -5,6 +5,15 @@
 #include <adjoint/ops/resample/band.h>
 
 namespace adjoint {
+namespace band {
+
+/// The elements of one step along the axis, which is counted from the end.
+inline std::int64_t elements_behind(const Shape& shape, int axis) {
+  return Shape(shape.end() + axis + 1, shape.end()).numel();
+}
+
+}  // namespace band
+
 namespace cpu {
 /// One axis of images in float32 or float64, or with `transposed` its transpose. Tables are made for a block of outputs
 /// at a time, so that they stay small.

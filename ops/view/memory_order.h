@@ -1,5 +1,5 @@
-// Operators whose attributes name axes run on tensors in channels_last through views in the order of memory. Internal to
-// ops.
+// Operators whose attributes name axes run on tensors in channels_last through views in the order of memory. Internal
+// to ops.
 #pragma once
 
 #include <adjoint/core/tensor/tensor.h>

@@ -27,11 +27,11 @@ ADJOINT_API void run_pipeline(const PipelinePlan& plan, Arithmetic arithmetic, c
 template <Arithmetic kArithmetic>
 void run_pipeline_in(const PipelinePlan& plan, const PipelineCall& call, int device);
 
-/// Brings a contiguous filter of one group, (Cf, Ci, taps), into the order of PipelineCall, on the device's current
-/// stream, with zeros up to multiples of 16 bytes of both channels. transposed: for conv_transpose. element_bytes: 2 or
-/// 4.
-ADJOINT_API void order_pipeline_filter(const ConvGeometry& geometry, bool transposed, std::int32_t element_bytes,
-                                       const void* from, void* to, int device);
+/// Brings a filter of one group, (Cf, Ci, taps) or in channels_last (Cf, taps, Ci), into the order of PipelineCall, on
+/// the device's current stream, with zeros up to multiples of 16 bytes of both channels. transposed: for
+/// conv_transpose. element_bytes: 2 or 4.
+ADJOINT_API void order_pipeline_filter(const ConvGeometry& geometry, bool transposed, bool is_channels_last,
+                                       std::int32_t element_bytes, const void* from, void* to, int device);
 /// Copies rows of `channels` elements to rows of a multiple of 16 bytes, with zeros behind them, and back. The padded
 /// rows begin at a multiple of 16 bytes.
 ADJOINT_API void pad_channels(std::int64_t rows, std::int64_t channels, std::int32_t element_bytes, const void* from,

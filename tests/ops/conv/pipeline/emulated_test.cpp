@@ -133,10 +133,12 @@ TYPED_TEST(PipelineEmulation, DepthIsAnAxis) {
 }
 
 template <class Unit>
-void expect_ordered(std::int64_t first, std::int64_t second, std::int32_t taps, bool transposed) {
-  SCOPED_TRACE(::testing::Message() << first << ", " << second << ", " << taps << ", transposed " << transposed);
+void expect_ordered(std::int64_t first, std::int64_t second, std::int32_t taps, bool transposed, bool is_last) {
+  SCOPED_TRACE(::testing::Message() << first << ", " << second << ", " << taps << ", transposed " << transposed
+                                    << ", channels_last " << is_last);
   constexpr std::int64_t kMultiple = 16 / sizeof(Unit);
-  const cuda::pipeline::FilterOrder order = cuda::pipeline::filter_order(first, second, taps, transposed, kMultiple);
+  const cuda::pipeline::FilterOrder order =
+      cuda::pipeline::filter_order(first, second, taps, transposed, is_last, kMultiple);
   EXPECT_LE(order.smem_bytes(sizeof(Unit)), 48 << 10);
   std::vector<Unit> from(static_cast<std::size_t>(first * second * taps));
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<Unit>(i * 7 + 1);
@@ -146,7 +148,7 @@ void expect_ordered(std::int64_t first, std::int64_t second, std::int32_t taps, 
       for (std::int64_t tap = 0; tap < taps; ++tap) {
         const std::int64_t result = transposed ? s : f, channel = transposed ? f : s;
         expected[static_cast<std::size_t>((result * taps + tap) * order.channels + channel)] =
-            from[static_cast<std::size_t>((f * second + s) * taps + tap)];
+            from[static_cast<std::size_t>(is_last ? (f * taps + tap) * second + s : (f * second + s) * taps + tap)];
       }
     }
   }
@@ -159,12 +161,13 @@ void expect_ordered(std::int64_t first, std::int64_t second, std::int32_t taps, 
 }
 
 TEST(PipelineEmulation, FiltersAreOrdered) {
-  for (const bool transposed : {false, true}) {
-    expect_ordered<std::uint16_t>(40, 72, 9, transposed);
-    expect_ordered<std::uint32_t>(36, 20, 1, transposed);
-    expect_ordered<std::uint16_t>(8, 8, 128, transposed);
-    expect_ordered<std::uint32_t>(12, 68, 49, transposed);
-    expect_ordered<std::uint16_t>(3, 67, 4, transposed);
+  for (const int way : {0, 1, 2, 3}) {
+    const bool transposed = way % 2 != 0, is_last = way >= 2;
+    expect_ordered<std::uint16_t>(40, 72, 9, transposed, is_last);
+    expect_ordered<std::uint32_t>(36, 20, 1, transposed, is_last);
+    expect_ordered<std::uint16_t>(8, 8, 128, transposed, is_last);
+    expect_ordered<std::uint32_t>(12, 68, 49, transposed, is_last);
+    expect_ordered<std::uint16_t>(3, 67, 4, transposed, is_last);
   }
 }
 
