@@ -1,10 +1,10 @@
-"""Which of differential.py's findings are no faults of Adjoint's."""
+"""The differences that differential.py finds and that are not errors of Adjoint's."""
 
 # These cases keep their shapes: their functions contain their examples' extents, or PyTorch does not check their labels
 # against the classes and would write outside its memory.
 FIXED = r"^(ctc_loss|gradient_penalty|overlap_add|pixel_(un)?shuffle|scaled_dot_product_attention/gqa)"
 
-# Why, and a pattern of what is said of such a run: what was run, a colon, and the first difference.
+# {reason: pattern of the text on such a run}. The text is the run, a colon, and the first difference.
 KNOWN = {
     "any and all give bool, PyTorch's of uint8 give uint8": r"^(any|all)(/all)? in uint8.*torch.bool for torch.uint8",
     "of equal elements PyTorch names any": r"^(topk|kthvalue|median/(axis|keepdim)).*: (result 1|gradient 0)",
