@@ -219,7 +219,7 @@ def reference(case, function, inputs, wide, draw):
 
 
 def difference(found, expected, dtype, tolerance, floating, once=0.0):
-    """Returns a text on the error in `found`, or an empty text. With `once`, 16 bits must have one rounding, of a number
+    """Returns a text on the error in `found`, or an empty text. With `once`, 16 bits must have one rounding of a number
     within `once` of the expected one."""
     if found.shape != expected.shape:
         return f"shape {tuple(found.shape)} for {tuple(expected.shape)}"
