@@ -51,7 +51,7 @@ void Trainer::add_to(examples::State& state) {
   state.add("arithmetic", arithmetic_);
   state.add("schedule", schedule_);
   state.add("loader", loader_);
-  state.require("fingerprint", source_.fingerprint, "its pictures are not those that it was trained on");
+  state.require("fingerprint", source_.fingerprint, "it was trained on other pictures");
 }
 
 std::string Trainer::description() const {

@@ -133,7 +133,7 @@ bool can_draw() { return false; }
 struct Canvas::Cairo {};
 
 Canvas::Canvas(std::int64_t height, std::int64_t width, Rgb) : height_(height), width_(width) {
-  throw adjoint::Error("Canvas: this build has no Cairo, so that it cannot draw; install libcairo2-dev and build anew");
+  throw adjoint::Error("Canvas: this build has no Cairo and cannot draw; install libcairo2-dev and build again");
 }
 Canvas::~Canvas() = default;
 void Canvas::rectangle(Point, Point, Rgb) {}

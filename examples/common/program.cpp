@@ -103,26 +103,26 @@ std::vector<std::string> names_of(const CLI::App& app, bool verbs) {
 Program::Program(std::string name, const std::string& description)
     : name_(std::move(name)),
       app_(description, name_),
-      train_(app_.add_subcommand("train", "Train a model, test it, and write what shows how good it is")),
+      train_(app_.add_subcommand("train", "Train a model, test it, and write its results")),
       settings_(name_, *train_) {
   app_.require_subcommand(1);
   run_.program = name_;
   steps_ = &settings_.add("--steps", run_.steps, "Steps to train").range(1, kMany);
-  batch_ = &settings_.add("--batch", run_.batch, "Examples a step").range(1, 1 << 16);
+  batch_ = &settings_.add("--batch", run_.batch, "Examples per step").range(1, 1 << 16);
   test_every_ = &settings_.add("--test-every", run_.test_every, "Steps between two tests").range(1, kMany);
   settings_.add("--lr", run_.lr, "Highest learning rate").range(1e-12, 1e12);
-  settings_.add("--seed", run_.seed, "Of initial values, order and examples");
+  settings_.add("--seed", run_.seed, "Seed of initial values, order and examples");
   precision_ =
-      &settings_.add("--precision", run_.precision, fmt::format("How to compute: {}", fmt::join(precisions(), ", ")))
+      &settings_.add("--precision", run_.precision, fmt::format("Arithmetic: {}", fmt::join(precisions(), ", ")))
            .choices(precisions());
-  settings_.add("--graph", run_.graph, "On a GPU, do each step as one CUDA graph: the same bits, sooner").added();
+  settings_.add("--graph", run_.graph, "On a GPU, run each step as one CUDA graph: the same bits, faster").added();
   settings_.add("--quick", run_.quick, "Smaller and shorter: minutes on two CPU cores");
 }
 
 CLI::App& Program::verb(const std::string& name, const std::string& description,
                         std::function<void(adjoint::Device device)> action) {
   CLI::App* app = app_.add_subcommand(name, description);
-  app->add_option("--device", device_, "cpu, cuda, cuda:1, ..., or auto: a GPU where there is one");
+  app->add_option("--device", device_, "cpu, cuda, cuda:1, ..., or auto: a GPU if there is one");
   verbs_.push_back({app, std::move(action)});
   return *app;
 }
@@ -138,7 +138,7 @@ adjoint::Device Program::device() const {
       return adjoint::Device(adjoint::DeviceType::kCUDA, i);
   }
   const std::string devices = count > 0 ? fmt::format("{} CUDA devices of this machine", count)
-                                        : "CUDA devices, of which this machine or this build has none";
+                                        : "CUDA devices (this machine or this build has none)";
   throw adjoint::Error(fmt::format("{}: --device must be cpu or one of the {}; got '{}'", name_, devices, device_));
 }
 
@@ -150,11 +150,11 @@ void Program::load_settings() {
     if (steps_->option().count() > 0) run_.steps = asked;
     settings_.check();
   } catch (const nlohmann::json::exception& error) {
-    throw adjoint::Error(fmt::format("{}: cannot go on from '{}': {}", name_, path.string(), error.what()));
+    throw adjoint::Error(fmt::format("{}: cannot resume from '{}': {}", name_, path.string(), error.what()));
   } catch (const adjoint::OutOfMemoryError&) {
     throw;
   } catch (const adjoint::Error& error) {
-    throw adjoint::Error(fmt::format("{}: cannot go on from '{}': {}", name_, path.string(), error.what()));
+    throw adjoint::Error(fmt::format("{}: cannot resume from '{}': {}", name_, path.string(), error.what()));
   }
 }
 
@@ -168,13 +168,13 @@ void Program::check_not_held() const {
     const std::int64_t done = State::values(path).at("loop.step"), steps = State::settings(path).at("steps");
     if (done == 0) return;
     held = done == steps ? fmt::format("a finished training of {} steps", steps)
-                         : fmt::format("a training of which {} of {} steps are done", done, steps);
+                         : fmt::format("a training with {} of {} steps done", done, steps);
   } catch (const std::exception&) {
     return;  // what cannot be read cannot be gone on with either
   }
   throw adjoint::Error(fmt::format(
-      "{}: '{}' holds {}; go on with it by --resume (longer, with --steps), name another folder by --out, or "
-      "replace it by --overwrite",
+      "{}: '{}' holds {}; resume it with --resume (or extend it with --steps), name another folder with --out, or "
+      "replace it with --overwrite",
       name_, run_.out, held));
 }
 
@@ -192,7 +192,7 @@ int Program::train() {
   }
   run_.device = device();
   if (run_.graph && train_->count("--graph") > 0 && run_.device.is_cpu() && rank == 0)
-    fmt::print("{}: --graph: a CPU has no CUDA graphs, so every step simply runs\n", name_);
+    fmt::print("{}: --graph: a CPU has no CUDA graphs; every step runs as usual\n", name_);
   RunFolder folder(name_, run_.out);
   if (!resume_ && !overwrite_ && rank == 0) check_not_held();
   catch_interrupts();
@@ -205,7 +205,7 @@ int Program::train() {
   if (resume_) {
     const auto fail = [&](const char* why) {
       throw adjoint::Error(
-          fmt::format("{}: cannot go on from '{}': {}", name_, (folder / Loop::kCheckpoint).string(), why));
+          fmt::format("{}: cannot resume from '{}': {}", name_, (folder / Loop::kCheckpoint).string(), why));
     };
     try {
       loop.load(folder);
@@ -240,7 +240,8 @@ int Program::train() {
   }
   if (!done) {
     distributed::barrier();
-    fmt::print("Interrupted after step {}. To go on: {} train --resume --out {}\n", loop.steps_done(), name_, run_.out);
+    fmt::print("Interrupted after step {}. To resume: {} train --resume --out {}\n", loop.steps_done(), name_,
+               run_.out);
     return kSignal + interrupted();
   }
   const std::vector<std::string> written = loop.finish(folder);
@@ -273,17 +274,16 @@ int Program::wrong_usage(const CLI::ParseError& error) const {
 int Program::dispatch(int argc, char** argv) {
   // Added last, so that the help begins with the program's own options.
   if (run_.out.empty()) run_.out = "out/" + name_;
-  CLI::Option* resume =
-      train_->add_flag("--resume", resume_,
-                       "Go on with the training in --out, with its settings; with --steps, to another end");
-  train_->add_flag("--overwrite", overwrite_, "Replace the training that --out holds")->excludes(resume);
+  CLI::Option* resume = train_->add_flag("--resume", resume_,
+                                         "Resume the training in --out with its settings; --steps changes its length");
+  train_->add_flag("--overwrite", overwrite_, "Replace the training in --out")->excludes(resume);
   for (const auto& setting : settings_.all()) {
     if (setting.get() != steps_) resume->excludes(&setting->option());
     // The help's defaults are the program's, which it may have set after the option was made.
     if (!setting->option().get_default_str().empty()) setting->option().capture_default_str();
   }
-  train_->add_option("--out", run_.out, "Folder for what is written")->capture_default_str();
-  train_->add_option("--device", device_, "cpu, cuda, cuda:1, ..., or auto: a GPU where there is one")
+  train_->add_option("--out", run_.out, "Folder for the output")->capture_default_str();
+  train_->add_option("--device", device_, "cpu, cuda, cuda:1, ..., or auto: a GPU if there is one")
       ->capture_default_str();
   check_whole_numbers(name_, *train_);
   for (const Verb& verb : verbs_) check_whole_numbers(name_, *verb.app);

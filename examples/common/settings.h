@@ -69,7 +69,7 @@ class Setting final : public SettingBase {
   void load(const nlohmann::json& from) override {
     if (!from.contains(name())) {
       if (added_) return;
-      throw adjoint::Error(fmt::format("it has no --{}, as another program's", name()));
+      throw adjoint::Error(fmt::format("it has no --{} and belongs to another program", name()));
     }
     value_ = from.at(name()).template get<T>();
   }

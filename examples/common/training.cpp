@@ -191,7 +191,8 @@ bool Loop::run(RunFolder& folder, const std::function<bool()>& interrupted) {
   }
   const auto prepare_to_write = [&] {
     if (leads && prepare(folder))
-      progress->print(fmt::format("'{}' was removed; it is made anew, without what it held", folder.path().string()));
+      progress->print(fmt::format("'{}' was removed; the training makes it again, without its earlier files",
+                                  folder.path().string()));
   };
   const auto save_beside = [&] {
     try {
@@ -278,7 +279,7 @@ std::vector<std::string> Loop::finish(RunFolder& folder) {
   }
   written.push_back("metrics.json");
   if (!can_draw()) {
-    fmt::print("There is no Cairo in this build: no pictures with labels, no curves.png\n");
+    fmt::print("This build has no Cairo: it draws no labelled pictures and no curves.png\n");
     return written;
   }
   Panel losses{.title = "loss", .x_label = "step"}, values{.title = value_names_.front(), .x_label = "step"};

@@ -208,7 +208,7 @@ Model load_model(const std::filesystem::path& path) {
     options.network = text("network");
     options.scale = number("scale");
   } else if (text("architecture") != kFirstArchitecture) {
-    throw adjoint::Error(fmt::format("super_resolution: '{}' is no model of this program", path.string()));
+    throw adjoint::Error(fmt::format("super_resolution: '{}' is not a model of this program", path.string()));
   }
   try {
     Model model(options);
@@ -217,8 +217,9 @@ Model load_model(const std::filesystem::path& path) {
   } catch (const adjoint::OutOfMemoryError&) {
     throw;
   } catch (const adjoint::Error& error) {
-    throw adjoint::Error(fmt::format("super_resolution: '{}' must hold {}, as it tells; got another network: {}",
-                                     path.string(), to_string(options), error.what()));
+    throw adjoint::Error(
+        fmt::format("super_resolution: '{}' must hold {}, as its metadata says; got another network: {}", path.string(),
+                    to_string(options), error.what()));
   }
 }
 

@@ -114,7 +114,7 @@ std::vector<LumaPair> PictureSet::read(const std::function<LumaPair(const Tensor
     found.push_back(std::move(pairs[i]));
     if (!paths_.empty()) paths.push_back(paths_[i]);
   }
-  if (found.empty()) fail(fmt::format("of {} pictures none can be read; the first is '{}'", count_, name(0)));
+  if (found.empty()) fail(fmt::format("none of {} pictures can be read; the first is '{}'", count_, name(0)));
   count_ = std::ssize(found);
   paths_ = std::move(paths);
   return found;
@@ -209,7 +209,7 @@ Patches::Patches(PictureSet pictures, std::int64_t patch, std::int64_t size)
     pairs_.push_back(std::move(pair));
   }
   if (pairs_.empty())
-    fail(fmt::format("a picture to train on must have at least {} x {} pixels; none has", scale_ * patch,
+    fail(fmt::format("a picture to train on must have at least {} x {} pixels; no picture has", scale_ * patch,
                      scale_ * patch));
 }
 

@@ -146,7 +146,7 @@ Generator load_model(const std::filesystem::path& path) {
   const auto architecture = file.metadata.find("architecture");
   const auto found = file.metadata.find("options");
   if (architecture == file.metadata.end() || architecture->second != kArchitecture || found == file.metadata.end())
-    throw adjoint::Error(fmt::format("vocoder: '{}' is no model of this program", path.string()));
+    throw adjoint::Error(fmt::format("vocoder: '{}' is not a model of this program", path.string()));
   const auto fail = [&](const char* why) {
     throw adjoint::Error(fmt::format("vocoder: cannot load '{}': {}", path.string(), why));
   };

@@ -37,7 +37,7 @@ float peak_of(const Tensor& samples) { return adjoint::abs(samples).max().item<f
 
 #if !VOCODER_WITH_AUDIO
 constexpr const char* kNoAudio =
-    "this build has no libsndfile, so that it reads no sound files; install libsndfile1-dev and build anew";
+    "this build has no libsndfile and cannot read sound files; install libsndfile1-dev and build again";
 
 /// Keeps the file that a log would make of a sound.
 class WavWriter final : public data::LogWriter {
@@ -102,8 +102,8 @@ std::vector<Sound> read_sounds(const fs::path& folder, std::int64_t sample_rate)
       fmt::print(stderr, "vocoder: passed over: {}\n", reasons[i]);
   }
   if (found.empty()) {
-    throw adjoint::Error(
-        fmt::format("vocoder: '{}' holds no WAV, FLAC or OGG file that can be read and heard", folder.string()));
+    throw adjoint::Error(fmt::format("vocoder: '{}' holds no WAV, FLAC or OGG file that can be read and is not silent",
+                                     folder.string()));
   }
   return found;
 }

@@ -63,25 +63,28 @@ nlohmann::ordered_json json_of(const Level& level) {
 }  // namespace
 
 void Options::add_to(examples::Settings& settings) {
-  settings.add("--sounds", sounds, "Folder of WAV, FLAC or OGG files (made sounds, where not given)");
-  settings.add("--tests", tests, "Folder of those to test on (every eighth of the others, where not given)");
+  settings.add("--sounds", sounds, "Folder of WAV, FLAC or OGG files (default: generated sounds)");
+  settings.add("--tests", tests, "Folder of sounds to test on (default: every eighth of --sounds)");
   settings.add("--sample-rate", generator.sample_rate, "Hz; sounds of other rates are resampled").range(4000, 96000);
   std::vector<std::string> names;
   for (const Network& network : networks()) names.push_back(network.name);
   settings.add("--network", generator.network, "HiFi-GAN's v1, v2 or v3, or a tiny one").choices(names).quick("tiny");
-  settings.add("--channels", generator.channels, "Of the generator's first layer; 0: the network's own").range(0, 4096);
+  settings.add("--channels", generator.channels, "Channels of the generator's first layer; 0: the default")
+      .range(0, 4096);
   settings
       .add("--clock", generator.clock,
-           "Frames after which a clock beside the mel bands begins anew, which steady tones need; 0: none")
+           "Period in frames of the clock beside the mel bands, which steady tones need; 0: no clock")
       .range(0, 256);
-  settings.add("--segment", segment, "Samples that are trained on, a multiple of 256").range(2048, 1 << 20).quick(4096);
-  settings.add("--discriminator-channels", discriminator_channels, "Of a discriminator's first layer")
+  settings.add("--segment", segment, "Samples per training example, a multiple of 256")
+      .range(2048, 1 << 20)
+      .quick(4096);
+  settings.add("--discriminator-channels", discriminator_channels, "Channels of a discriminator's first layer")
       .range(1, 128)
       .quick(2);
   settings
       .add("--adversarial-from", adversarial_from,
-           "Step from which the discriminators take part, in front of which distances of spectrograms teach alone; "
-           "negative: so many steps before the end, a quarter of all at most")
+           "First step with discriminators; before it only distances of spectrograms count; "
+           "negative: counted from the end, at most a quarter of all steps")
       .range(-1'000'000'000, 1'000'000'000)
       .quick(-400);
 }
@@ -153,7 +156,7 @@ void Trainer::add_to(examples::State& state) {
   state.add("schedule_d", schedule_d_);
   state.add("loader", loader_);
   state.add("step", step_);
-  state.require("fingerprint", source_->fingerprint, "its sounds are not those that it was trained on");
+  state.require("fingerprint", source_->fingerprint, "it was trained on other sounds");
 }
 
 std::string Trainer::description() const {
@@ -162,7 +165,7 @@ std::string Trainer::description() const {
           ? fmt::format("from step {} on against {} parameters", options_.adversarial_from,
                         discriminators_.num_parameters())
           : fmt::format(
-                "never against its discriminators, which --adversarial-from {} would have begin after the last "
+                "never against its discriminators, because --adversarial-from {} comes after the last "
                 "of {} steps",
                 options_.adversarial_from, run_.steps);
   return fmt::format("{} of {} parameters, {}; trained on {}, tested on {} others", options_.generator.network,
