@@ -1,4 +1,4 @@
-// autoencoder: learns to keep little of a picture and to make it again, and new ones.
+// autoencoder: trains autoencoders, which compress pictures, restore them, and make new ones.
 #include "apply.h"
 #include "trainer.h"
 
@@ -43,7 +43,7 @@ Tensor read_square(const std::string& path) {
   return examples::square_of(data::read_image(path, {.channels = data::Channels::kRGB}));
 }
 
-/// One picture, or all of a folder.
+/// Reads one picture, or all pictures of a folder.
 Tensor read_squares(const std::string& path) {
   if (!std::filesystem::is_directory(path)) return read_square(path).unsqueeze(0);
   std::vector<Tensor> squares;

@@ -107,7 +107,7 @@ void Options::add_to(examples::Settings& settings) {
 
 std::unique_ptr<Recipe> Recipe::of(const Options& options, double variance, std::int64_t batch,
                                    adjoint::Device device) {
-  if (options.model == "vae" && batch < 2)  // of one, BatchNorm's statistics are those of the picture
+  if (options.model == "vae" && batch < 2)  // with one, BatchNorm's statistics are those of the picture
     throw adjoint::Error(fmt::format("autoencoder: --batch must be at least 2 with --model vae; got {}", batch));
   if (options.model == "vae") return std::make_unique<VaeRecipe>(options, device);
   return std::make_unique<VqVaeRecipe>(options, variance, device);

@@ -96,7 +96,7 @@ examples::Values Trainer::test(const examples::Moment& moment) {
   return values;
 }
 
-/// Pictures shrunk to as many bytes as are kept of them, or to as many numbers, and enlarged again.
+/// For comparison: pictures shrunk to as many bytes as their codes have, or to as many numbers, and enlarged again.
 examples::Values Trainer::baselines() const {
   const Model& model = recipe_->model();
   const double numbers = static_cast<double>(model.kept()) * std::min(model.bits() / 8.0, 1.0);

@@ -17,7 +17,7 @@ class RunFolder {
   /// train together, only rank 0 holds it; the others read.
   RunFolder(const std::string& program, std::filesystem::path path);
 
-  /// Creates the folder again, and holds it, if it was removed, moved away or replaced since; returns whether it was.
+  /// Creates the folder again, and holds it, if it was removed, moved away or replaced; then returns true.
   /// Throws as the constructor does. Called by rank 0.
   bool renew();
 

@@ -109,7 +109,7 @@ Trainer::Trainer(const Options& options, const examples::Run& run, std::shared_p
         fmt::format("gan: --batch must be at least 2 with --loss {}; got {}", recipe_.name, run.batch));
   classifier_.to(run.device);
   classifier_.eval();
-  ema_.update();  // so that there is something to test before the first step
+  ema_.update();  // for the test before the first step
 }
 
 void Trainer::add_to(examples::State& state) {
@@ -147,7 +147,7 @@ std::vector<Tensor> Trainer::step(const std::vector<Tensor>& batch) {
     const Tensor real = batch[0].narrow(0, k * n, n), u = batch[2].narrow(0, k * n, n);
     const Tensor fake = parallel_g_(batch[1].narrow(0, k * n, n));  // no tape records it
     loss_d = arithmetic_.minimise(adam_d_, [&] {
-      const Tensor of_real = parallel_d_(real);  // first: C++ leaves the order within an expression open
+      const Tensor of_real = parallel_d_(real);  // a statement of its own fixes the order
       const Tensor loss = adjoint::gan_discriminator_loss(recipe_.loss, of_real, parallel_d_(fake));
       if (!recipe_.penalised) return loss;
       return loss + kPenalty * adjoint::gradient_penalty(discriminator_, real, fake, {.u = u});

@@ -36,7 +36,7 @@ data::Example example_of(const Tensor& image, const Tensor& mask) {
   return {data::to_float(image), mask.squeeze(0).to(adjoint::kInt64)};
 }
 
-/// An endless series: an epoch's end says nothing.
+/// An endless series; the end of an epoch has no meaning.
 class DrawnScenes final : public data::Dataset {
  public:
   DrawnScenes(std::int64_t patch, std::int64_t size) : patch_(patch), size_(size) {}

@@ -33,12 +33,13 @@ Model model_on(const std::string& path, adjoint::Device device) {
   return model;
 }
 
-/// By more than rounding.
+/// Returns true if bicubic interpolation is better by more than rounding.
 bool bicubic_is_better(const Quality& q) {
   return q.adjoint.psnr < q.bicubic.psnr - 0.01 || q.adjoint.ssim < q.bicubic.ssim - 5e-4;
 }
 
-/// What is most likely of the picture, from what is known: it is shrunk and enlarged again, in both ways.
+/// Prints a hint if bicubic interpolation is likely to be better. The test shrinks the picture and enlarges it again in
+/// both ways.
 void compare_with_bicubic(const Model& model, const adjoint::Tensor& low, adjoint::Device device,
                           const VerbOptions& options) {
   const std::optional<Quality> q = expected_quality(model, low, device, options.self_ensemble);
@@ -61,7 +62,7 @@ void enlarge(const VerbOptions& options, adjoint::Device device) {
   if (!options.bicubic) compare_with_bicubic(model, low, device, options);
 }
 
-/// The positional arguments: the model in front of the others, where --model does not name it.
+/// Takes the positional arguments: the model comes before the others, if --model does not name it.
 void take_files(VerbOptions& options, const CLI::Option& model, std::size_t others) {
   const bool named = model.count() > 0;
   const std::size_t count = options.files.size();

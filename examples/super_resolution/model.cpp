@@ -21,7 +21,7 @@ namespace nn = adjoint::nn;
 using adjoint::Tensor;
 
 constexpr const char* kArchitecture = "adjoint super_resolution luma";
-constexpr const char* kFirstArchitecture = "adjoint super_resolution 2x luma";  // when there was one network
+constexpr const char* kFirstArchitecture = "adjoint super_resolution 2x luma";  // of files from the time of one network
 constexpr std::int64_t kBicubicRadius = 2, kFsrcnnKernel = 9;
 
 nn::Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t kernel) {
@@ -167,7 +167,7 @@ nn::Sequential Model::body(const ModelOptions& options) { return network_of(opti
 nn::Layer Model::up(const ModelOptions& options) { return network_of(options.network).up(options); }
 
 Model::Model(const ModelOptions& options) : Module("SuperResolution"), options_(complete(options)) {
-  for (Tensor parameter : up_.parameters()) parameter.zero_();  // so that training starts from bicubic interpolation
+  for (Tensor parameter : up_.parameters()) parameter.zero_();  // training starts from bicubic interpolation
 }
 
 Tensor Model::operator()(const Tensor& low) const { return bicubic(low, scale()) + up_(body_(low)); }
@@ -198,7 +198,7 @@ Model load_model(const std::filesystem::path& path) {
     return entry == file.metadata.end() ? std::string() : entry->second;
   };
   const auto number = [&](const char* key) {
-    std::int64_t value = -2;  // out of every range
+    std::int64_t value = -2;  // outside every range
     const std::string digits = text(key);
     std::from_chars(digits.data(), digits.data() + digits.size(), value);
     return value;

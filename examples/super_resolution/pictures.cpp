@@ -27,7 +27,7 @@ using adjoint::Tensor;
 
 [[noreturn]] void fail(const std::string& message) { throw adjoint::Error("super_resolution: " + message); }
 
-/// Without a last row and column that the scale does not divide.
+/// Cuts off the last rows and columns that the scale does not divide.
 Tensor whole_times(const Tensor& image, std::int64_t scale) {
   const std::int64_t h = image.size(1) / scale * scale, w = image.size(2) / scale * scale;
   return h == image.size(1) && w == image.size(2) ? image : data::crop(image, 0, 0, h, w);
@@ -181,7 +181,7 @@ double psnr(const Tensor& image, const Tensor& reference, std::int64_t border) {
 double ssim(const Tensor& image, const Tensor& reference, std::int64_t border) {
   const std::int64_t h = reference.size(1) - 2 * border, w = reference.size(2) - 2 * border;
   const auto inside = [&](const Tensor& of) {
-    // float64: of plain places variances are differences of nearly equal numbers.
+    // In float64, because in plain places variances are differences of nearly equal numbers.
     return adjoint::clamp(data::crop(of, border, border, h, w), 0.0, 1.0).to(adjoint::kFloat64).unsqueeze(0);
   };
   const std::int64_t window = std::min<std::int64_t>(11, (std::min(h, w) - 1) / 2 * 2 + 1);

@@ -20,7 +20,7 @@ namespace {
 
 using adjoint::Tensor;
 
-// Made pictures: the first ones are for tests, whatever the number to train on.
+// The first generated pictures are for tests, whatever the number to train on.
 constexpr std::int64_t kMadeExtent = 256, kMadeTests = 12, kMadePictures = 96;
 
 // Limits of the pixels kept in memory to train on, and of those in a test, which should take a second or two.
@@ -37,7 +37,7 @@ Split split_of(const Options& options) {
           PictureSet::synthetic(0, kMadeTests, kMadeExtent, options.model.scale)};
 }
 
-// The loss gan: how much the discriminator counts beside l1.
+// The discriminator's weight beside l1, in the loss gan.
 constexpr double kAdversarialWeight = 5e-3;
 
 Tensor pixel_loss(const std::string& loss, const Tensor& made, const Tensor& high) {
@@ -145,7 +145,7 @@ std::vector<Tensor> Trainer::step_against_adversary(const Tensor& low, const Ten
   Tensor of_pixels, of_adversary;
   const Tensor loss = arithmetic_.minimise(adam_, [&] {
     const Tensor made = parallel_(low).to(adjoint::kFloat32);
-    // A tape of its own, between: the model is judged by a discriminator that has seen what it makes now.
+    // This step has a tape of its own. The discriminator that judges the model has then seen its present results.
     of_adversary = adversary_->update(arithmetic_, high, made.detach(), plain);
     const Tensor pixels = pixel_loss(options_.loss, made, high);
     of_pixels = pixels.detach();

@@ -24,7 +24,7 @@ using adjoint::Tensor;
 constexpr const char* kArchitecture = "adjoint vocoder";
 constexpr std::int64_t kOuterKernel = 7;
 
-/// An odd kernel, as long out as in.
+/// A convolution with an odd kernel, whose result is as long as its input.
 nn::Conv1d conv(std::int64_t in, std::int64_t out, std::int64_t kernel_size, std::int64_t dilation = 1) {
   return nn::weight_norm(
       nn::Conv1d(in, out,

@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 using adjoint::Tensor;
 
 constexpr float kSilence = 1e-4F;  // the largest sample of a silent sound
-// Made sounds that are trained on have numbers from 2^32 on.
+// The generated sounds for training have numbers from 2^32 on.
 constexpr std::uint64_t kFirstTrained = std::uint64_t{1} << 32U;
 
 float peak_of(const Tensor& samples) { return adjoint::abs(samples).max().item<float>(); }
@@ -39,7 +39,7 @@ float peak_of(const Tensor& samples) { return adjoint::abs(samples).max().item<f
 constexpr const char* kNoAudio =
     "this build has no libsndfile and cannot read sound files; install libsndfile1-dev and build again";
 
-/// Keeps the file that a log would make of a sound.
+/// Writes the file that a log would make of a sound.
 class WavWriter final : public data::LogWriter {
  public:
   explicit WavWriter(fs::path path) : path_(std::move(path)) {}

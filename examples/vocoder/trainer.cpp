@@ -27,11 +27,11 @@ namespace {
 namespace data = adjoint::data;
 using adjoint::Tensor;
 
-// The paper's weights of feature matching and, beside it, of a least-squares loss without the factor 1/2. Of its 45 for
-// the mel loss a third is left, and the rest is Parallel WaveGAN's distance (multi_resolution_stft_loss), whose finer
+// The paper's weights of feature matching and of a least-squares loss without the factor 1/2. A third remains of its 45
+// for the mel loss. Parallel WaveGAN's distance (multi_resolution_stft_loss) replaces the rest, because its finer
 // resolutions teach pitch sooner.
 constexpr double kMelWeight = 15.0, kStftWeight = 30.0, kFeatureWeight = 2.0, kAdversarialWeight = 2.0;
-// Of a user's tests: the middle of each, and so many of them.
+// A user's tests: the length of each one's middle that is tested, and their number at most.
 constexpr std::int64_t kTestSeconds = 3, kMostTests = 32;
 constexpr std::size_t kShown = 4;
 
@@ -182,7 +182,7 @@ std::vector<Tensor> Trainer::next() {
 
 Tensor Trainer::update_discriminators(const Tensor& real, const Tensor& fake) {
   return arithmetic_.minimise(adam_d_, [&] {
-    const Judgement of_real = parallel_d_(real);  // first: C++ leaves the order within an expression open
+    const Judgement of_real = parallel_d_(real);  // a statement of its own fixes the order
     return discriminator_loss(of_real.scores, parallel_d_(fake).scores);
   });
 }
@@ -198,12 +198,12 @@ std::vector<Tensor> Trainer::step(const std::vector<Tensor>& batch) {
   Tensor loss_mel, loss_d = Tensor::zeros({}, sound.options());
   const Tensor loss = arithmetic_.minimise(adam_g_, [&] {
     const Tensor fake = parallel_g_(mel).to(adjoint::kFloat32), made = fake.squeeze(1);
-    // With the original's surroundings, so that frames at both ends are judged by the generator's part alone.
+    // The original's surroundings make the loss of frames at both ends depend only on the generator's part.
     const Tensor of_mel = adjoint::l1_loss(log_mel_inside(adjoint::cat({front, made, behind}, -1), rate), mel);
     loss_mel = of_mel.detach();
     Tensor sum = kMelWeight * of_mel + kStftWeight * adjoint::multi_resolution_stft_loss(made, middle);
     if (!adversarial) return sum;
-    // A tape of its own, between: the generator is judged by discriminators that have seen what it makes now.
+    // This step has a tape of its own. The discriminators that judge the generator have then seen its present results.
     loss_d = update_discriminators(real, fake.detach());
     discriminators_.requires_grad_(false);  // the generator's step leaves no gradients there
     const Judgement of_real = parallel_d_(real), of_fake = parallel_d_(fake);
