@@ -3,10 +3,10 @@
 //
 //   bench_activation_cuda [float32|tf32|float16|bfloat16]
 
-#include <adjoint/core/precision.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/stream.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/precision.h>
+#include <adjoint/core/base/stream.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/ops/conv/conv.h>
 
 #include <algorithm>

@@ -21,13 +21,13 @@
 #include "conv_modes.h"
 #include "layers.h"
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/kept_forms.h>
-#include <adjoint/core/precision.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/stream.h>
-#include <adjoint/core/tensor.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/kept_forms.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/base/precision.h>
+#include <adjoint/core/base/stream.h>
+#include <adjoint/core/tensor/random.h>
+#include <adjoint/core/tensor/tensor.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/conv/base/least_clocks.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
 

@@ -9,11 +9,11 @@
 
 #include "layers.h"
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/precision.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/stream.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/base/precision.h>
+#include <adjoint/core/base/stream.h>
+#include <adjoint/core/tensor/random.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/ops/conv/trio.h>
 

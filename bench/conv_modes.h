@@ -2,9 +2,9 @@
 // no GPU.
 #pragma once
 
-#include <adjoint/core/dtype.h>
-#include <adjoint/core/error.h>
-#include <adjoint/core/precision.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/base/precision.h>
+#include <adjoint/core/tensor/dtype.h>
 #include <adjoint/ops/conv/base/arithmetic.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/problem.h>

@@ -10,7 +10,7 @@
 #include "conv_modes.h"
 #include "layers.h"
 
-#include <adjoint/core/precision.h>
+#include <adjoint/core/base/precision.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/ops/conv/choose/cuda/terms.h>

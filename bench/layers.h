@@ -1,7 +1,7 @@
 // The layers that the benchmarks run on, from bench/layers/*.csv.
 #pragma once
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/ops/conv/geometry.h>
 
 #include <fstream>

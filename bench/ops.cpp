@@ -1,9 +1,9 @@
 // A library for bench/compare_ops.py: calls Adjoint's operators by name, on memory that PyTorch owns.
 #include "guarded.h"
 
-#include <adjoint/core/stream.h>
-#include <adjoint/core/tape.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/stream.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/elementwise/activation.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/fold/fold.h>

@@ -9,7 +9,7 @@
 // within a turn (median, least and most) and the number of calls per step.
 #include <adjoint/adjoint.h>
 #ifdef ADJOINT_BENCH_CUPTI
-#include <adjoint/core/cupti/cupti_timer.h>
+#include <adjoint/core/profile/cupti/cupti_timer.h>
 #endif
 
 #include <algorithm>

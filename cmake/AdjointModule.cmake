@@ -1,6 +1,6 @@
-# <name>_avx2.cpp and <name>_avx512.cpp are compiled for that instruction set and chosen at run time (core/cpu_isa.h), beside
-# <name>_baseline.cpp; all three fuse multiplications and additions where the machine can. Other processors than x86-64 have
-# the last alone.
+# <name>_avx2.cpp and <name>_avx512.cpp are compiled for that instruction set and chosen at run time
+# (core/base/cpu_isa.h), beside <name>_baseline.cpp; all three fuse multiplications and additions where the machine can.
+# Other processors than x86-64 have the last alone.
 function(adjoint_instruction_sets)
   set(baseline -ffp-contract=fast)
   set(avx2 ${baseline} -mavx2 -mfma)
@@ -13,10 +13,10 @@ function(adjoint_instruction_sets)
       set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${${set}}" SKIP_PRECOMPILE_HEADERS ON)
     endif()
   endforeach()
-  # Those that core/cpu_targets.h compiles for each set in one file round every product and every sum, so that a formula
-  # has the bits of the operators that it is made of.
+  # Those that core/base/cpu_targets.h compiles for each set in one file round every product and every sum, so that a
+  # formula has the bits of the operators that it is made of.
   set(files ${ARGN})
-  list(FILTER files INCLUDE REGEX "^(core/convert_spans|ops/elementwise/cpu/|ops/softmax/cpu)")
+  list(FILTER files INCLUDE REGEX "^(core/tensor/convert_spans|ops/elementwise/cpu/|ops/softmax/cpu)")
   if(files)
     set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
   endif()
@@ -81,7 +81,8 @@ function(adjoint_module name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
        ${PROJECT_SOURCE_DIR}/${name}/*.cpp ${PROJECT_SOURCE_DIR}/${name}/*.cu)
   # What has a CMakeLists.txt of its own is a component (AdjointComponent.cmake).
-  file(GLOB components CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/${name}/*/CMakeLists.txt)
+  file(GLOB_RECURSE components CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+       ${PROJECT_SOURCE_DIR}/${name}/CMakeLists.txt)
   foreach(component IN LISTS components)
     cmake_path(GET component PARENT_PATH component)
     list(FILTER sources EXCLUDE REGEX "^${component}/")

@@ -2,12 +2,12 @@
 // compiled without it.
 #pragma once
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/convert.h>
-#include <adjoint/core/op.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/tape.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/convert.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <algorithm>
 #include <array>

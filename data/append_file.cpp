@@ -1,6 +1,6 @@
 #include <adjoint/data/append_file.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 
 #include <cerrno>
 #include <system_error>

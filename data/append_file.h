@@ -1,8 +1,8 @@
 // A file that only grows, for logs. Internal.
 #pragma once
 
-#include <adjoint/core/export.h>
-#include <adjoint/core/file.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/base/file.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Shared by the readers of arrays: turns elements as a file holds them into a tensor. Internal.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/data/array_files.h>
 #include <adjoint/data/byte_reader.h>
 

@@ -2,8 +2,8 @@
 // recognised by its first bytes, whatever the file's name.
 #pragma once
 
-#include <adjoint/core/export.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <filesystem>

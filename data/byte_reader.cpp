@@ -1,6 +1,6 @@
 #include <adjoint/data/byte_reader.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 
 #include <zlib.h>
 

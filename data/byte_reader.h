@@ -1,8 +1,8 @@
 // The bytes of a file, or of one in memory, in order, decompressed if they are gzip's. Internal.
 #pragma once
 
-#include <adjoint/core/export.h>
-#include <adjoint/core/file.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/base/file.h>
 
 #include <cstddef>
 #include <cstdint>

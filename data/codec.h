@@ -1,7 +1,7 @@
 // The interface between the PNG and JPEG codecs and image.cpp. Internal.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/data/image.h>
 
 #include <algorithm>

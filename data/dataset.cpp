@@ -1,9 +1,9 @@
 // Lists and reads folders of pictures.
 #include <adjoint/data/dataset.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/file.h>
-#include <adjoint/core/op_scope.h>
+#include <adjoint/core/autograd/op_scope.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/file.h>
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,9 @@
 // The sources of examples: the Dataset interface, and a folder of pictures.
 #pragma once
 
-#include <adjoint/core/export.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/random.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/data/example.h>
 #include <adjoint/data/image.h>
 #include <adjoint/data/transforms.h>

@@ -1,11 +1,11 @@
 // Examples by name, and batches of them.
 #include <adjoint/data/example.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/op_scope.h>
-#include <adjoint/core/pinned.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/op_scope.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/memory/pinned.h>
+#include <adjoint/core/tensor/copy.h>
 #include <adjoint/data/example_parts.h>
 
 #include <fmt/ranges.h>

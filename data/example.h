@@ -1,9 +1,9 @@
 // Example: an element of a dataset and an input of a network, single or as a batch.
 #pragma once
 
-#include <adjoint/core/export.h>
-#include <adjoint/core/named_tensors.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/named_tensors.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstddef>
 #include <functional>

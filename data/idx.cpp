@@ -2,7 +2,7 @@
 // 32-bit integers, and the elements, big-endian too.
 #include <adjoint/data/array_files.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/data/array_bytes.h>
 
 #include <algorithm>

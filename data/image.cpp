@@ -1,9 +1,9 @@
 // Reads and writes pictures, with bounds and checks, and converts between channels and dtypes.
 #include <adjoint/data/image.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/file.h>
-#include <adjoint/core/op_scope.h>
+#include <adjoint/core/autograd/op_scope.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/file.h>
 #include <adjoint/data/codec.h>
 
 #include <algorithm>

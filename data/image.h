@@ -5,8 +5,8 @@
 // values are taken directly from the file: colour profiles and gamma chunks are not applied.
 #pragma once
 
-#include <adjoint/core/export.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <filesystem>

@@ -1,8 +1,8 @@
 // Combines several pictures into one, and writes it to files.
 #pragma once
 
-#include <adjoint/core/export.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <filesystem>

@@ -2,7 +2,7 @@
 //
 // libjpeg reports errors by longjmp, which must not skip a destructor: objects with a destructor are created before
 // setjmp, and the functions called after it hold only plain values.
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/data/codec.h>
 
 // jpeglib.h uses FILE without declaring it.

@@ -2,8 +2,8 @@
 // are records of a label and 3 x 32 x 32 bytes.
 #include <adjoint/data/array_files.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/op_scope.h>
+#include <adjoint/core/autograd/op_scope.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/data/byte_reader.h>
 
 #include <cstring>

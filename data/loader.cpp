@@ -1,11 +1,11 @@
 // DataLoader: its checks, its position, and the copies of batches to its device.
 #include <adjoint/data/loader.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/forked.h>
-#include <adjoint/core/pinned.h>
-#include <adjoint/core/stream.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/forked.h>
+#include <adjoint/core/base/stream.h>
+#include <adjoint/core/memory/pinned.h>
 #include <adjoint/data/example_parts.h>
 #include <adjoint/data/loader_batches.h>
 #include <adjoint/data/loader_epoch.h>

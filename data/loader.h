@@ -2,9 +2,9 @@
 // determines.
 #pragma once
 
-#include <adjoint/core/device.h>
-#include <adjoint/core/export.h>
-#include <adjoint/core/named_tensors.h>
+#include <adjoint/core/base/device.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/named_tensors.h>
 #include <adjoint/data/dataset.h>
 #include <adjoint/data/sampler.h>
 #include <adjoint/data/source.h>

@@ -2,7 +2,7 @@
 // assignment to threads changes nothing.
 #include <adjoint/data/loader_batches.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/data/made_examples.h>
 #include <adjoint/data/sampler.h>
 #include <adjoint/data/seeds.h>

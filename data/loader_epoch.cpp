@@ -1,6 +1,6 @@
 #include <adjoint/data/loader_epoch.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 
 #include <algorithm>
 #include <exception>

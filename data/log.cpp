@@ -1,9 +1,9 @@
 // Makes records from a program's values, and the CSV file.
 #include <adjoint/data/log.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/file.h>
-#include <adjoint/core/op_scope.h>
+#include <adjoint/core/autograd/op_scope.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/file.h>
 #include <adjoint/data/append_file.h>
 #include <adjoint/data/image.h>
 

@@ -2,8 +2,8 @@
 // component Adjoint::log adds TensorBoard's event files (data/events/event_file.h).
 #pragma once
 
-#include <adjoint/core/export.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <filesystem>

@@ -1,9 +1,9 @@
 #include <adjoint/data/made_examples.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/pinned.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/memory/pinned.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/data/example_parts.h>
 
 #include <algorithm>

@@ -2,9 +2,9 @@
 // version 1, 4 in versions 2 and 3), the header, which is a Python dictionary, and the elements.
 #include <adjoint/data/array_files.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/copy.h>
 #include <adjoint/data/array_bytes.h>
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 //
 // A chunk may claim, and unpack to, far more data than a picture needs. The chunks are therefore surveyed first: libpng
 // sees only those that affect samples or orientation, each no longer than the file.
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/data/codec.h>
 
 #include <png.h>

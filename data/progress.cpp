@@ -1,7 +1,7 @@
 // Bars on one file share a Screen, which knows the lines that they occupy: the cursor rests behind the last one.
 #include <adjoint/data/progress.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,7 +1,7 @@
 // The progress of a loop: a bar that redraws itself on a terminal, or occasional lines elsewhere.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 
 #include <cstdint>
 #include <cstdio>

@@ -1,6 +1,6 @@
 // Converts between a file's interleaved samples and pictures (C, H, W): planes, dtypes and EXIF's orientations.
-#include <adjoint/core/check.h>
-#include <adjoint/core/cpu_targets.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/cpu_targets.h>
 #include <adjoint/data/codec.h>
 
 namespace adjoint::data {

@@ -1,6 +1,6 @@
 #include <adjoint/data/sampler.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/data/seeds.h>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 //   DataLoader loader(dataset, {.batch_size = 16, .sampler = &sampler});
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 
 #include <cstdint>
 #include <optional>

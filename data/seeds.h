@@ -1,7 +1,7 @@
 // A loader's random numbers: a generator for each purpose, epoch and number. Internal.
 #pragma once
 
-#include <adjoint/core/random.h>
+#include <adjoint/core/tensor/random.h>
 
 #include <cstdint>
 

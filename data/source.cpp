@@ -1,8 +1,8 @@
 // Batches of a source. Everything random is a function of (seed, epoch, part, place in it).
 #include <adjoint/data/source.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/data/loader_batches.h>
 #include <adjoint/data/made_examples.h>
 #include <adjoint/data/seeds.h>

@@ -13,8 +13,8 @@
 // as there are parts read at a time, and the order depends on the source alone, not on the number of workers.
 #pragma once
 
-#include <adjoint/core/export.h>
-#include <adjoint/core/random.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/data/example.h>
 
 #include <cstdint>

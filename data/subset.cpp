@@ -1,6 +1,6 @@
 #include <adjoint/data/subset.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 
 #include <algorithm>
 #include <cmath>

@@ -4,9 +4,9 @@
 //   DataLoader train(parts[0], {.batch_size = 64}), test(parts[1], {.batch_size = 64});
 #pragma once
 
-#include <adjoint/core/export.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/scalar.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/random.h>
+#include <adjoint/core/tensor/scalar.h>
 #include <adjoint/data/dataset.h>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include <adjoint/data/tensor_dataset.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/data/example_parts.h>
 
 namespace adjoint::data {

@@ -1,7 +1,7 @@
 // A dataset whose examples are the rows of tensors.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/data/dataset.h>
 
 #include <cstdint>

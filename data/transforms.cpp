@@ -1,7 +1,7 @@
 // Crops, flips and quarter turns: copies in one strided walk.
 #include <adjoint/data/transforms.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 
 #include <cstring>
 

@@ -2,9 +2,9 @@
 // and returns a contiguous copy; all randomness comes from the given generator, so a seed repeats it.
 #pragma once
 
-#include <adjoint/core/export.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/random.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/data/image.h>
 
 #include <cstdint>

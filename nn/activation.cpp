@@ -1,7 +1,7 @@
 #include <adjoint/nn/activation.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/random/random.h>
 #include <adjoint/ops/resample/resample.h>
 #include <adjoint/ops/view/view.h>

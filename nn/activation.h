@@ -2,7 +2,7 @@
 // of the table (ops/elementwise/activation.h), listed here in its order, become part of it if convolutions fuse them.
 #pragma once
 
-#include <adjoint/core/named.h>
+#include <adjoint/core/tensor/named.h>
 #include <adjoint/nn/module.h>
 #include <adjoint/nn/number.h>
 #include <adjoint/ops/elementwise/activation.h>

@@ -1,11 +1,11 @@
 #include <adjoint/nn/background_writer.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/factories.h>
-#include <adjoint/core/forked.h>
-#include <adjoint/core/pinned.h>
-#include <adjoint/core/stream.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/forked.h>
+#include <adjoint/core/base/stream.h>
+#include <adjoint/core/memory/pinned.h>
+#include <adjoint/core/tensor/factories.h>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,8 +1,8 @@
 // The thread that writes a training's state to the disk while the training continues.
 #pragma once
 
-#include <adjoint/core/export.h>
-#include <adjoint/core/named_tensors.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/named_tensors.h>
 
 #include <exception>
 #include <functional>

@@ -1,9 +1,9 @@
 #include <adjoint/nn/checkpoint.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/file.h>
-#include <adjoint/core/op_scope.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/op_scope.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/file.h>
 #include <adjoint/nn/background_writer.h>
 #include <adjoint/nn/checkpoint_files.h>
 #include <adjoint/nn/safetensors_file.h>

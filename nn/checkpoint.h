@@ -21,8 +21,8 @@
 // machine. Other programs read only the weights with load_safetensors, renaming "model.<name>" (docs/weights.md).
 #pragma once
 
-#include <adjoint/core/export.h>
-#include <adjoint/core/named_tensors.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/named_tensors.h>
 #include <adjoint/nn/checkpoint_values.h>
 
 #include <cstddef>

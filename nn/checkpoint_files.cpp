@@ -1,7 +1,7 @@
 #include <adjoint/nn/checkpoint_files.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/file.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/file.h>
 #include <adjoint/nn/safetensors_file.h>
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // How Checkpoint converts members to named tensors and back. Internal to Checkpoint's templates.
 #pragma once
 
-#include <adjoint/core/export.h>
-#include <adjoint/core/named_tensors.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/named_tensors.h>
+#include <adjoint/core/tensor/random.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <concepts>
 #include <cstddef>

@@ -15,10 +15,10 @@
 // is noticed. Hooks of a module that maps one tensor to one run in a call of its Child, whatever its operator() does.
 #pragma once
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/export.h>
-#include <adjoint/core/module_calls.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/autograd/module_calls.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <any>
 #include <concepts>
@@ -40,7 +40,7 @@ struct ChildSlot;
 /// Prepends the module's path to the message, unless the message begins with the path of a module inside it.
 ADJOINT_API void tell_path(const Module& module, Error& error);
 
-/// A call of the module, for its watchers (core/module_calls.h).
+/// A call of the module, for its watchers (core/autograd/module_calls.h).
 class ADJOINT_API ModuleCall {
  public:
   explicit ModuleCall(const Module& module) {

@@ -1,8 +1,8 @@
 #include <adjoint/nn/clone.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/tape.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/nn/module_state.h>
 
 #include <unordered_map>

@@ -9,7 +9,7 @@
 // clone too: tied parameters and shared layers stay so.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/nn/child.h>
 
 #include <concepts>

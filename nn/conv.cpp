@@ -1,7 +1,7 @@
 #include <adjoint/nn/conv.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/warning.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/warning.h>
 #include <adjoint/nn/init.h>
 #include <adjoint/nn/transposed_size.h>
 

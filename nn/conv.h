@@ -2,7 +2,7 @@
 // weight and bias from U(-b, b), b = 1 / sqrt(fan_in) (nn/init.h).
 #pragma once
 
-#include <adjoint/core/named.h>
+#include <adjoint/core/tensor/named.h>
 #include <adjoint/nn/module.h>
 #include <adjoint/ops/conv/conv.h>
 #include <adjoint/ops/pad/pad.h>

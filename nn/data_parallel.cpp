@@ -1,14 +1,14 @@
 #include <adjoint/nn/data_parallel.h>
 
-#include <adjoint/core/autocast.h>
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
+#include <adjoint/core/autograd/autocast.h>
+#include <adjoint/core/autograd/gradient_places.h>
+#include <adjoint/core/autograd/node.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/core/distributed/engine.h>
-#include <adjoint/core/gradient_places.h>
-#include <adjoint/core/node.h>
-#include <adjoint/core/step_capture.h>
-#include <adjoint/core/tape.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/graph/step_capture.h>
+#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/nn/gradient_buckets.h>
 #include <adjoint/nn/norm.h>
 #include <adjoint/nn/rank_zero.h>

@@ -15,8 +15,8 @@
 //   }
 #pragma once
 
+#include <adjoint/core/base/export.h>
 #include <adjoint/core/distributed/world.h>
-#include <adjoint/core/export.h>
 #include <adjoint/nn/module.h>
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include <adjoint/nn/embedding.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/nn/init.h>
 #include <adjoint/ops/index/index.h>
 

@@ -1,8 +1,8 @@
 #include <adjoint/nn/freeze.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/kept_forms.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/kept_forms.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/nn/module.h>
 
 #include <unordered_set>

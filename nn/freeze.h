@@ -7,8 +7,8 @@
 //   frozen.unfreeze();  // or at the end of its life
 #pragma once
 
-#include <adjoint/core/export.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstddef>
 #include <memory>

@@ -12,7 +12,7 @@
 //   backward(mse_loss(nn::functional_call(net, fast, other_x), other_y));  // through the steps to net's parameters
 #pragma once
 
-#include <adjoint/core/named_tensors.h>
+#include <adjoint/core/tensor/named_tensors.h>
 #include <adjoint/nn/module.h>
 
 #include <functional>

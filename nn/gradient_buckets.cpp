@@ -1,6 +1,6 @@
 #include <adjoint/nn/gradient_buckets.h>
 
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 
 #include <algorithm>
 #include <map>

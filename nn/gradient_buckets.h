@@ -1,7 +1,7 @@
 // The memory of DataParallel's gradients: buckets, each one tensor, of consecutive gradients. Internal.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstddef>
 #include <cstdint>

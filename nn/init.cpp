@@ -1,8 +1,8 @@
 #include <adjoint/nn/init.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/node.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/node.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 
 #include <array>
 #include <cmath>

@@ -6,8 +6,8 @@
 // convolution's weight (in, out / groups, taps).
 #pragma once
 
-#include <adjoint/core/named.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/named.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/nn/number.h>
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // Initialisers beyond a single distribution: computed on the CPU in float64 and copied.
 #include <adjoint/nn/init.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/node.h>
-#include <adjoint/core/tape.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/node.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 
 #include <Eigen/QR>
 

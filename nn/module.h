@@ -31,8 +31,8 @@
 // A module that was moved from is empty: its members throw Error until a module is assigned to it.
 #pragma once
 
-#include <adjoint/core/named_tensors.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/named_tensors.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/nn/child.h>
 #include <adjoint/nn/parameter.h>
 

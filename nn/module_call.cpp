@@ -1,8 +1,8 @@
 // What those who watch modules' calls learn of one: a Profiler its path, anomaly mode its path and type, and modules
 // with hooks that something in them was called before their hooks ran.
-#include <adjoint/core/check.h>
-#include <adjoint/core/profiled_call.h>
-#include <adjoint/core/warning.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/warning.h>
+#include <adjoint/core/profile/profiled_call.h>
 #include <adjoint/nn/module_state.h>
 
 #include <exception>

@@ -1,6 +1,6 @@
 #include <adjoint/nn/module_list.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 
 namespace adjoint::nn::detail {
 

@@ -1,8 +1,8 @@
 // A module's state: giving it out by name, and taking it in, whole or not at all.
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/tape.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/nn/module_state.h>
 #include <adjoint/nn/renames.h>
 

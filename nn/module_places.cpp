@@ -1,5 +1,5 @@
 // Where modules stand in others: the slots that hold them, and the path from the outermost one.
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/nn/module_state.h>
 
 #include <algorithm>

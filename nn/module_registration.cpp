@@ -1,5 +1,5 @@
 // What a module owns: making the slots of its registry.
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/nn/module_state.h>
 
 #include <utility>

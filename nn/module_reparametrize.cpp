@@ -1,5 +1,5 @@
 // Computed parameters: the slot holds the computation, and the parts take their places beside it.
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/nn/module_state.h>
 
 #include <algorithm>

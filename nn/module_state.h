@@ -1,7 +1,7 @@
 // The state that a module is a handle on. Internal to nn.
 #pragma once
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/nn/module.h>
 #include <adjoint/nn/registry.h>
 

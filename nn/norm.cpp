@@ -1,10 +1,10 @@
 #include <adjoint/nn/norm.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/step_capture.h>
-#include <adjoint/core/tape.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/step_capture.h>
+#include <adjoint/core/tensor/random.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/distributed/collectives.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/join/join.h>

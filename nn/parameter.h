@@ -5,7 +5,7 @@
 // handles on the same slot.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <concepts>
 #include <cstdint>

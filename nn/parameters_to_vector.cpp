@@ -1,7 +1,7 @@
 #include <adjoint/nn/module.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/ops/join/join.h>
 
 namespace adjoint::nn {

@@ -1,8 +1,8 @@
 #include <adjoint/nn/rank_zero.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/copy.h>
 
 #include <map>
 #include <sstream>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <adjoint/core/distributed/engine.h>
-#include <adjoint/core/named_tensors.h>
+#include <adjoint/core/tensor/named_tensors.h>
 #include <adjoint/nn/data_parallel.h>
 #include <adjoint/nn/module.h>
 

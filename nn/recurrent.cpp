@@ -1,8 +1,8 @@
 #include <adjoint/nn/recurrent.h>
 
-#include <adjoint/core/autocast.h>
-#include <adjoint/core/check.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/autocast.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/recurrence.h>
 #include <adjoint/ops/index/index.h>

@@ -25,7 +25,7 @@
 // sequences without a step.
 #pragma once
 
-#include <adjoint/core/named.h>
+#include <adjoint/core/tensor/named.h>
 #include <adjoint/nn/clone.h>
 #include <adjoint/nn/module.h>
 #include <adjoint/nn/number.h>

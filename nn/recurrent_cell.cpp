@@ -1,7 +1,7 @@
 // The cells of recurrent layers: one step.
-#include <adjoint/core/autocast.h>
-#include <adjoint/core/check.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/autocast.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/nn/recurrence.h>
 
 #include <string>

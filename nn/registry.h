@@ -6,7 +6,7 @@
 // members are to leave, each once.
 #pragma once
 
-#include <adjoint/core/untrained.h>
+#include <adjoint/core/autograd/untrained.h>
 #include <adjoint/nn/module.h>
 
 #include <any>

@@ -1,7 +1,7 @@
 #include <adjoint/nn/reparametrize.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/matmul/matmul.h>

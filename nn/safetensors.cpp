@@ -1,10 +1,10 @@
 #include <adjoint/nn/safetensors.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/crc32c.h>
-#include <adjoint/core/file.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/crc32c.h>
+#include <adjoint/core/base/file.h>
+#include <adjoint/core/tensor/copy.h>
 #include <adjoint/nn/renames.h>
 #include <adjoint/nn/safetensors_file.h>
 #include <adjoint/nn/safetensors_format.h>

@@ -7,7 +7,7 @@
 // F8_E8M0 to float32. The format's other dtypes, C64, F4, F6_E2M3 and F6_E3M2, are skipped.
 #pragma once
 
-#include <adjoint/core/named_tensors.h>
+#include <adjoint/core/tensor/named_tensors.h>
 #include <adjoint/nn/module.h>
 
 #include <filesystem>

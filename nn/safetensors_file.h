@@ -1,8 +1,8 @@
 // Whole safetensors files, for save_safetensors, load_safetensors and Checkpoint. Internal.
 #pragma once
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/named_tensors.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/tensor/named_tensors.h>
 #include <adjoint/nn/safetensors.h>
 
 #include <filesystem>

@@ -2,7 +2,7 @@
 // compound values allocate as they are destroyed, which ends a process that is out of memory.
 #include <adjoint/nn/safetensors_format.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 
 #include <nlohmann/json.hpp>
 

@@ -1,9 +1,9 @@
 // The contents of a safetensors file: its dtypes, and its header, read and written. Internal.
 #pragma once
 
-#include <adjoint/core/dtype.h>
-#include <adjoint/core/file.h>
-#include <adjoint/core/shape.h>
+#include <adjoint/core/base/file.h>
+#include <adjoint/core/tensor/dtype.h>
+#include <adjoint/core/tensor/shape.h>
 #include <adjoint/nn/safetensors.h>
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // As in safetensors_format.cpp, JSON is parsed event by event.
 #include <adjoint/nn/safetensors_index.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/file.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/file.h>
 #include <adjoint/nn/safetensors_format.h>
 
 #include <nlohmann/json.hpp>

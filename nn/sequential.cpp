@@ -1,6 +1,6 @@
 #include <adjoint/nn/sequential.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/module_state.h>

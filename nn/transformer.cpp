@@ -1,6 +1,6 @@
 #include <adjoint/nn/transformer.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/nn/clone.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/matmul/attention_weights.h>

@@ -1,7 +1,7 @@
 // Helpers for choosing a transposed convolution's geometry; one spatial axis at a time.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 
 #include <cstdint>
 #include <vector>
@@ -14,8 +14,8 @@ namespace adjoint::nn {
 ADJOINT_API std::vector<std::int64_t> overlap_map(std::int64_t kernel_size, std::int64_t stride,
                                                   std::int64_t dilation = 1);
 
-/// While on, constructing a ConvTranspose with a kernel whose taps add up unevenly gives a warning (core/warning.h).
-/// Off by default, because published networks have such kernels.
+/// While on, constructing a ConvTranspose with a kernel whose taps add up unevenly gives a warning
+/// (core/base/warning.h). Off by default, because published networks have such kernels.
 ADJOINT_API void set_checkerboard_warning(bool on);
 ADJOINT_API bool checkerboard_warning();
 

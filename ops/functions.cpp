@@ -1,9 +1,9 @@
 #include <adjoint/ops/functions.h>
 
-#include <adjoint/core/autocast.h>
-#include <adjoint/core/check.h>
-#include <adjoint/core/named.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/autocast.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/named.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/index/index.h>
 #include <adjoint/ops/loss/reduction.h>

@@ -4,9 +4,9 @@
 // once.
 #pragma once
 
-#include <adjoint/core/export.h>
-#include <adjoint/core/factories.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/factories.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/ops/loss/loss.h>

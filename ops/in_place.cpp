@@ -1,8 +1,8 @@
 // Tensor's functions of elements in place: what the function without `_` gives, in the tensor itself.
-#include <adjoint/core/check.h>
-#include <adjoint/core/factories.h>
-#include <adjoint/core/node.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/node.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/factories.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/index/index.h>
 #include <adjoint/ops/random/random.h>

@@ -1,7 +1,7 @@
 // What Adam and its variants ask of their options. Internal to optim.
 #pragma once
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 
 namespace adjoint::optim {
 

@@ -1,10 +1,10 @@
 // The arguments of a step's kernels. Internal to optim.
 #pragma once
 
-#include <adjoint/core/device.h>
-#include <adjoint/core/dtype.h>
-#include <adjoint/core/step_capture.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/device.h>
+#include <adjoint/core/graph/step_capture.h>
+#include <adjoint/core/tensor/dtype.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/optim/gate.h>
 
 #include <array>

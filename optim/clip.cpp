@@ -1,7 +1,7 @@
 #include <adjoint/optim/clip.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/optim/clip_kernels.h>
 #include <adjoint/optim/gradients.h>
 

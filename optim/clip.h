@@ -1,7 +1,7 @@
 // Gradient clipping, between backward() and step().
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <vector>
 

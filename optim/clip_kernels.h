@@ -1,7 +1,7 @@
 // The kernels of clipping, by device. Internal to optim.
 #pragma once
 
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/tensor/dtype.h>
 
 #include <cmath>
 #include <cstdint>

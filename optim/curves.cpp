@@ -1,7 +1,7 @@
 // The curves of schedule.h: the checks of their options, and their formulas.
 #include <adjoint/optim/schedule.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 
 #include <algorithm>
 #include <array>

@@ -1,11 +1,11 @@
 #include <adjoint/optim/ema.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/memory.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/step_capture.h>
-#include <adjoint/core/tape.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/graph/step_capture.h>
+#include <adjoint/core/memory/memory.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/optim/batch.h>
 #include <adjoint/optim/kernels.h>
 #include <adjoint/optim/saved_state.h>

@@ -11,8 +11,8 @@
 //   }
 #pragma once
 
-#include <adjoint/core/named_tensors.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/named_tensors.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <concepts>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #include <adjoint/optim/gate.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/copy.h>
 
 #include <algorithm>
 

@@ -3,8 +3,8 @@
 // nor rewrites the gradients in an extra pass. Internal to optim.
 #pragma once
 
-#include <adjoint/core/device.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/device.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/optim/clip_kernels.h>
 
 #include <cstddef>

@@ -1,9 +1,9 @@
 #include <adjoint/optim/grad_scaler.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/memory.h>
-#include <adjoint/core/step_capture.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/step_capture.h>
+#include <adjoint/core/memory/memory.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/optim/clip.h>
 #include <adjoint/optim/gate.h>

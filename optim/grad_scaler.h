@@ -8,8 +8,8 @@
 //   adam.zero_grad();
 #pragma once
 
-#include <adjoint/core/named_tensors.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/named_tensors.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/optim/optimizer.h>
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // The gradients of parameters, for changes in place. Internal to optim.
 #pragma once
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/optim/clip_kernels.h>
 
 #include <unordered_set>

@@ -1,6 +1,6 @@
 #include <adjoint/optim/groups.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 
 #include <fnmatch.h>
 

@@ -7,7 +7,7 @@
 //       {.lr = 1e-3});
 #pragma once
 
-#include <adjoint/core/named_tensors.h>
+#include <adjoint/core/tensor/named_tensors.h>
 #include <adjoint/optim/optimizer.h>
 
 #include <cstddef>

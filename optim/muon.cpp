@@ -1,6 +1,6 @@
 #include <adjoint/optim/muon.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/matmul/matmul.h>
 #include <adjoint/ops/reduce/reduce.h>

@@ -1,10 +1,10 @@
 #include <adjoint/optim/optimizer.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/memory.h>
-#include <adjoint/core/tape.h>
-#include <adjoint/core/tensor_impl.h>
-#include <adjoint/core/untrained.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/autograd/untrained.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/memory/memory.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/optim/batch.h>
 #include <adjoint/optim/saved_state.h>
 

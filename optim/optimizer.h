@@ -28,8 +28,8 @@
 // One whose groups have options derives from OptimizerOf<Options>.
 #pragma once
 
-#include <adjoint/core/named_tensors.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/named_tensors.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <concepts>
 #include <cstddef>

@@ -1,16 +1,16 @@
 // Optimizer::step(): turns parameters with gradients into batches for the optimiser's rule and, in a captured step
-// (core/graphed_step.h), into the actions of a replay.
+// (core/graph/graphed_step.h), into the actions of a replay.
 #include <adjoint/optim/optimizer.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/memory.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/profiler.h>
-#include <adjoint/core/step_capture.h>
-#include <adjoint/core/tape.h>
-#include <adjoint/core/tensor_impl.h>
-#include <adjoint/core/untrained.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/autograd/untrained.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/graph/step_capture.h>
+#include <adjoint/core/memory/memory.h>
+#include <adjoint/core/profile/profiler.h>
+#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/optim/batch.h>
 #include <adjoint/optim/clip.h>

@@ -1,7 +1,7 @@
 #include <adjoint/optim/plateau.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/step_capture.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/step_capture.h>
 #include <adjoint/optim/saved_state.h>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 //   for (...) { train(); schedule.step(validation_loss()); }
 #pragma once
 
-#include <adjoint/core/named.h>
+#include <adjoint/core/tensor/named.h>
 #include <adjoint/optim/schedule.h>
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include <adjoint/optim/rmsprop.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/optim/kernels.h>
 
 namespace adjoint::optim {

@@ -3,7 +3,7 @@
 // number (gate.h), once per parameter there.
 #pragma once
 
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/tensor/dtype.h>
 
 #include <cmath>
 

@@ -2,7 +2,7 @@
 // optim.
 #pragma once
 
-#include <adjoint/core/named_tensors.h>
+#include <adjoint/core/tensor/named_tensors.h>
 
 #include <cstdint>
 #include <string>

@@ -15,7 +15,7 @@
 // ReduceLROnPlateau, which needs a metric, stands in plateau.h.
 #pragma once
 
-#include <adjoint/core/named_tensors.h>
+#include <adjoint/core/tensor/named_tensors.h>
 #include <adjoint/optim/optimizer.h>
 
 #include <concepts>

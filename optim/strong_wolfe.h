@@ -2,7 +2,7 @@
 // (Nocedal, Wright: "Numerical optimization", 2006, algorithms 3.5 and 3.6). Internal to optim.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <functional>

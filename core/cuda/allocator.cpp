@@ -1,11 +1,11 @@
 // Device memory from CUDA's stream-ordered pools, one private pool per device.
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/core/cuda/spare_workspaces.h>
-#include <adjoint/core/memory.h>
-#include <adjoint/core/step_capture.h>
+#include <adjoint/core/graph/step_capture.h>
+#include <adjoint/core/memory/memory.h>
 
 #include <cstdint>
 #include <memory>

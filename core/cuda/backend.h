@@ -1,8 +1,9 @@
 // The functions that core needs from CUDA: memory, copies, fills and random numbers. The CPU part of core calls these
-// if ADJOINT_WITH_CUDA is defined, so it needs no CUDA header. Everything runs on the current stream (core/stream.h).
+// if ADJOINT_WITH_CUDA is defined, so it needs no CUDA header. Everything runs on the current stream
+// (core/base/stream.h).
 #pragma once
 
-#include <adjoint/core/device.h>
+#include <adjoint/core/base/device.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include <adjoint/core/cuda/blas.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/core/cuda/multiprocessors.h>
 
 #include <cstddef>

@@ -2,8 +2,8 @@
 // square tiles are transposed in shared memory, so that both sides move whole pieces of memory; axes of a few elements
 // are transposed in registers (interleave.cuh).
 
-#include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/backend.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/core/cuda/elementwise.cuh>
 #include <adjoint/core/cuda/interleave.cuh>
 

@@ -9,12 +9,12 @@
 // move in 16-byte pieces if their addresses allow.
 #pragma once
 
+#include <adjoint/core/base/divider.h>
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/core/cuda/pack.h>
-#include <adjoint/core/divider.h>
-#include <adjoint/core/dtype.h>
-#include <adjoint/core/strided.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/dtype.h>
+#include <adjoint/core/tensor/strided.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 #include <adjoint/core/cuda/profile.h>
 #include <adjoint/core/cuda/runtime.h>
 
-#include <adjoint/core/profile_session.h>
+#include <adjoint/core/profile/profile_session.h>
 
 #include <algorithm>
 #include <atomic>

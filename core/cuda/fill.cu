@@ -1,8 +1,8 @@
 // Fills, sequences and random numbers on CUDA devices.
 
-#include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/backend.h>
-#include <adjoint/core/philox.h>
+#include <adjoint/core/tensor/convert.h>
+#include <adjoint/core/tensor/philox.h>
 #include <adjoint/core/cuda/elementwise.cuh>
 
 namespace adjoint::cuda {

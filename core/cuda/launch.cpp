@@ -1,6 +1,6 @@
 #include <adjoint/core/cuda/launch.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/core/cuda/launch_observer.h>
 
 #include <cxxabi.h>

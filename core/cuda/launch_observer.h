@@ -1,7 +1,7 @@
 // For tests that check which kernels ran.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 
 namespace adjoint::cuda {
 

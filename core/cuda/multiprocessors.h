@@ -1,7 +1,7 @@
 // Multiprocessors that a thread's kernels leave to others.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 
 namespace adjoint::cuda {
 

@@ -1,7 +1,7 @@
 // Neighbouring elements that move as one.
 #pragma once
 
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/tensor/dtype.h>
 
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 // The functions that a Profiler needs from CUDA.
 #pragma once
 
-#include <adjoint/core/device_timer.h>
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/profile/device_timer.h>
+#include <adjoint/core/tensor/dtype.h>
 
 #include <memory>
 

@@ -2,8 +2,8 @@
 // the column are computed once, and neighbouring threads touch neighbouring elements. For .cu files.
 #pragma once
 
+#include <adjoint/core/base/divider.h>
 #include <adjoint/core/cuda/launch.h>
-#include <adjoint/core/divider.h>
 
 #include <cstdint>
 

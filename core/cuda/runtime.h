@@ -2,7 +2,7 @@
 // For .cu files and for .cpp files that are compiled only with CUDA.
 #pragma once
 
-#include <adjoint/core/device.h>
+#include <adjoint/core/base/device.h>
 
 #include <cuda_runtime_api.h>
 
@@ -33,7 +33,7 @@ class DeviceGuard {
   int device_;
 };
 
-/// This thread's stream on `device` (core/stream.h).
+/// This thread's stream on `device` (core/base/stream.h).
 cudaStream_t current_stream(int device);
 /// Returns the previous one.
 cudaStream_t set_current_stream(int device, cudaStream_t stream);

@@ -1,7 +1,7 @@
 #include <adjoint/core/cuda/spare_workspaces.h>
 
 #include <adjoint/core/cuda/backend.h>
-#include <adjoint/core/spare_blocks.h>
+#include <adjoint/core/memory/spare_blocks.h>
 
 #include <cstdlib>
 #include <string_view>

@@ -1,11 +1,11 @@
 // Captured steps on CUDA: a graph is captured on its own stream, in memory of the arena, and runs on the current
 // stream.
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/stream.h>
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/core/cuda/step_moves.h>
-#include <adjoint/core/step_graphs.h>
-#include <adjoint/core/stream.h>
+#include <adjoint/core/graph/step_graphs.h>
 
 #include <memory>
 #include <optional>

@@ -1,7 +1,7 @@
 // The inputs of a captured step before it runs, and its outputs.
 #pragma once
 
-#include <adjoint/core/step_graphs.h>
+#include <adjoint/core/graph/step_graphs.h>
 
 #include <cstddef>
 #include <span>

@@ -1,7 +1,7 @@
 // Makes the driver encode tensor maps.
 #include <adjoint/core/cuda/tensor_map.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/core/cuda/runtime.h>
 
 #include <cuda.h>

@@ -2,8 +2,8 @@
 // memory, with zeros for elements outside, or back, skipping elements outside.
 #pragma once
 
-#include <adjoint/core/dtype.h>
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/dtype.h>
 
 #include <cstdint>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <adjoint/core/distributed/world.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <chrono>
 #include <memory>

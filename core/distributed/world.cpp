@@ -1,8 +1,8 @@
 #include <adjoint/core/distributed/world.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/core/distributed/engine.h>
+#include <adjoint/core/tensor/copy.h>
 
 #include <cmath>
 #include <cstdlib>

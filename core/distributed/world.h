@@ -13,7 +13,7 @@
 // links Adjoint::adjoint alone can be started alone only. docs/distributed.md says how it all is used.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 
 #include <cstdint>
 #include <optional>

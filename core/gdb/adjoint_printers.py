@@ -6,7 +6,8 @@ In ~/.gdbinit, PREFIX being where Adjoint is installed:
 
 A tensor prints as its dtype, shape and device and, on the CPU, its elements, as many as `set print elements` says. The
 library need not be built with debug information: what a Tensor points to is read by the layout below, that of
-core/tensor_impl.h and core/storage.h with libstdc++ on a 64-bit machine, which tests/package/gdb_test holds against it.
+core/tensor/tensor_impl.h and core/tensor/storage.h with libstdc++ on a 64-bit machine, which tests/package/gdb_test
+holds against it.
 """
 import itertools
 import math

@@ -1,8 +1,8 @@
 // Reads sound files, and folders of them.
 #include <adjoint/data/audio/audio.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/file.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/file.h>
 #include <adjoint/data/audio/files/decoder.h>
 #include <adjoint/data/audio/files/extensions.h>
 

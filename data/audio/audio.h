@@ -4,8 +4,8 @@
 // Sound is a float32 tensor (channels, frames) in [-1, 1].
 #pragma once
 
-#include <adjoint/core/export.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/data/dataset.h>
 
 #include <cstdint>

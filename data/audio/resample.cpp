@@ -2,7 +2,7 @@
 // those that meet a sample.
 #include <adjoint/data/audio/audio.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 
 #include <algorithm>
 #include <cmath>

@@ -3,9 +3,9 @@
 // tensorflow/core/lib/io/record_writer.h, the mask that of tensorflow/core/lib/hash/crc32c.h.
 #include <adjoint/data/events/event_file.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/crc32c.h>
-#include <adjoint/core/file.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/crc32c.h>
+#include <adjoint/core/base/file.h>
 #include <adjoint/data/append_file.h>
 
 #include <events.pb.h>

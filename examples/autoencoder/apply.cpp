@@ -2,7 +2,7 @@
 
 #include "common/squares.h"
 
-#include <adjoint/core/random.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/ops/loss/image.h>

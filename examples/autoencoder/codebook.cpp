@@ -1,7 +1,7 @@
 #include "codebook.h"
 
-#include <adjoint/core/autocast.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/autocast.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/ops/distributed/collectives.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/index/index.h>

@@ -3,7 +3,7 @@
 // vectors of the batch (Dhariwal et al.: "Jukebox", 2020).
 #pragma once
 
-#include <adjoint/core/factories.h>
+#include <adjoint/core/tensor/factories.h>
 #include <adjoint/nn/module.h>
 
 #include <cstdint>

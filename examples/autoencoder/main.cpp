@@ -7,7 +7,7 @@
 #include "common/program.h"
 #include "common/squares.h"
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/data/array_files.h>
 #include <adjoint/data/image.h>
 #include <adjoint/ops/join/join.h>

@@ -3,7 +3,7 @@
 #include "vae.h"
 #include "vqvae.h"
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/nn/safetensors.h>
 
 #include <fmt/format.h>

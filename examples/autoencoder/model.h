@@ -1,7 +1,7 @@
 // The interface that both kinds of autoencoder share.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/nn/sequential.h>
 
 #include <nlohmann/json.hpp>

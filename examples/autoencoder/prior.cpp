@@ -1,6 +1,6 @@
 #include "prior.h"
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/pad/pad.h>
 #include <adjoint/ops/reduce/reduce.h>

@@ -1,9 +1,9 @@
 #include "common/arithmetic.h"
 
-#include <adjoint/core/autocast.h>
-#include <adjoint/core/error.h>
-#include <adjoint/core/precision.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/autocast.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/base/precision.h>
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 // --precision: how a training computes, and the update that follows from it.
 #pragma once
 
-#include <adjoint/core/dtype.h>
-#include <adjoint/core/named_tensors.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/dtype.h>
+#include <adjoint/core/tensor/named_tensors.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/optim/grad_scaler.h>
 #include <adjoint/optim/optimizer.h>
 

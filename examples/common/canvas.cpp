@@ -1,6 +1,6 @@
 #include "common/canvas.h"
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 
 #include <fmt/format.h>
 

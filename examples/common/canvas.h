@@ -2,7 +2,7 @@
 // and its pictures are the same everywhere.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <memory>

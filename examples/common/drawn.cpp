@@ -3,7 +3,7 @@
 #include "common/paint.h"
 #include "common/stroke_font.h"
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

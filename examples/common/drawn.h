@@ -1,7 +1,7 @@
 // Built-in data of programs that make small pictures: sets of drawn pictures, each of a class.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <string>

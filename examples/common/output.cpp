@@ -1,7 +1,7 @@
 #include "common/output.h"
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/file.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/base/file.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

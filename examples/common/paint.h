@@ -4,8 +4,8 @@
 
 #include "common/canvas.h"
 
-#include <adjoint/core/random.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/random.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <algorithm>
 #include <cmath>

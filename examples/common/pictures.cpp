@@ -1,7 +1,7 @@
 #include "common/pictures.h"
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/base/parallel.h>
 #include <adjoint/data/dataset.h>
 #include <adjoint/data/transforms.h>
 

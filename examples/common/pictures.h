@@ -1,7 +1,7 @@
 // A user's folders of pictures, in memory.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/data/image.h>
 
 #include <cstdint>

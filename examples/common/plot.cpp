@@ -2,7 +2,7 @@
 
 #include "common/canvas.h"
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/data/image.h>
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // Diagrams of curves, and grids of pictures with labels; see canvas.h.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <filesystem>
 #include <string>

@@ -4,9 +4,9 @@
 #include "common/interrupt.h"
 #include "common/run_folder.h"
 
+#include <adjoint/core/base/error.h>
 #include <adjoint/core/distributed/world.h>
-#include <adjoint/core/error.h>
-#include <adjoint/core/random.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/ops/distributed/collectives.h>
 
 #include <fmt/format.h>

@@ -17,7 +17,7 @@
 #include "common/settings.h"
 #include "common/training.h"
 
-#include <adjoint/core/device.h>
+#include <adjoint/core/base/device.h>
 
 #include <CLI/CLI.hpp>
 

@@ -1,7 +1,7 @@
 #include "common/run_folder.h"
 
+#include <adjoint/core/base/error.h>
 #include <adjoint/core/distributed/world.h>
-#include <adjoint/core/error.h>
 
 #include <fmt/format.h>
 

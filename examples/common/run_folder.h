@@ -1,7 +1,7 @@
 // The folder that a training writes to.
 #pragma once
 
-#include <adjoint/core/file.h>
+#include <adjoint/core/base/file.h>
 
 #include <filesystem>
 #include <string>

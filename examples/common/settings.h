@@ -2,7 +2,7 @@
 // its value with --quick, and its place in the checkpoint, from which --resume reads it.
 #pragma once
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -2,8 +2,8 @@
 
 #include "common/pictures.h"
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/random.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/data/array_files.h>
 #include <adjoint/data/transforms.h>
 #include <adjoint/ops/elementwise/elementwise.h>

@@ -3,7 +3,7 @@
 
 #include "common/drawn.h"
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/data/dataset.h>
 
 #include <cstdint>

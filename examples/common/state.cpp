@@ -1,7 +1,7 @@
 #include "common/state.h"
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/random.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/safetensors.h>
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // The state that lets a training resume bit for bit, by name: tensors, and values as JSON.
 #pragma once
 
-#include <adjoint/core/named_tensors.h>
+#include <adjoint/core/tensor/named_tensors.h>
 #include <adjoint/data/loader.h>
 #include <adjoint/nn/background_writer.h>
 

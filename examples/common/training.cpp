@@ -3,11 +3,11 @@
 #include "common/canvas.h"
 #include "common/plot.h"
 
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/base/file.h>
 #include <adjoint/core/distributed/world.h>
-#include <adjoint/core/error.h>
-#include <adjoint/core/file.h>
-#include <adjoint/core/memory.h>
-#include <adjoint/core/random.h>
+#include <adjoint/core/memory/memory.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/data/progress.h>
 #if EXAMPLES_WITH_EVENTS
 #include <adjoint/data/events/event_file.h>

@@ -8,9 +8,9 @@
 #include "common/settings.h"
 #include "common/state.h"
 
-#include <adjoint/core/device.h>
-#include <adjoint/core/graphed_step.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/device.h>
+#include <adjoint/core/graph/graphed_step.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/data/log.h>
 #include <adjoint/nn/background_writer.h>
 
@@ -40,7 +40,7 @@ struct Run {
   /// The loader's seed: the seed itself, and on ranks other than 0 one of their own.
   std::uint64_t data_seed = 1;
   bool quick = false;
-  /// Steps as CUDA graphs (core/graphed_step.h): the same bits, with almost no work for the host.
+  /// Steps as CUDA graphs (core/graph/graphed_step.h): the same bits, with almost no work for the host.
   bool graph = false;
   std::string out;
 };

@@ -5,7 +5,7 @@
 
 #include "common/drawn.h"
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/sequential.h>
 

@@ -1,6 +1,6 @@
 #include "networks.h"
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/init.h>

@@ -3,8 +3,8 @@
 
 #include "networks.h"
 
-#include <adjoint/core/device.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/device.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 

@@ -2,7 +2,7 @@
 
 #include "sample.h"
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/data/image.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/ops/loss/gan.h>

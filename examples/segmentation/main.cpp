@@ -5,7 +5,7 @@
 #include "common/output.h"
 #include "common/program.h"
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/data/image.h>
 
 #include <fmt/format.h>

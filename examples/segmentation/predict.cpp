@@ -2,7 +2,7 @@
 
 #include "scenes.h"
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/data/image.h>
 #include <adjoint/data/transforms.h>
 #include <adjoint/ops/pad/pad.h>

@@ -1,7 +1,7 @@
 // The built-in data: drawn scenes, each pixel's class known.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <string>

@@ -4,7 +4,7 @@
 #include "common/pictures.h"
 #include "common/plot.h"
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/data/image.h>
 #include <adjoint/data/transforms.h>
 #include <adjoint/ops/elementwise/elementwise.h>

@@ -1,6 +1,6 @@
 #include "unet.h"
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/norm.h>
 #include <adjoint/nn/safetensors.h>

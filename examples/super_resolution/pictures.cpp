@@ -3,8 +3,8 @@
 #include "synthetic.h"
 #include "upscale.h"
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/base/parallel.h>
 #include <adjoint/data/transforms.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/loss/image.h>

@@ -1,7 +1,7 @@
 // Pictures that the project draws itself, for training without photographs: edges, text and texture.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 

@@ -4,8 +4,8 @@
 
 #include "common/canvas.h"
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/base/parallel.h>
 #include <adjoint/ops/loss/loss.h>
 
 #include <fmt/format.h>

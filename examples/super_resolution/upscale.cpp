@@ -1,7 +1,7 @@
 #include "upscale.h"
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/data/image.h>
 #include <adjoint/data/transforms.h>
 #include <adjoint/ops/elementwise/elementwise.h>

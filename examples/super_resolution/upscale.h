@@ -4,8 +4,8 @@
 #include "model.h"
 #include "pictures.h"
 
-#include <adjoint/core/device.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/device.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <optional>

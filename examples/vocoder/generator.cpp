@@ -2,7 +2,7 @@
 
 #include "mel.h"
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/nn/reparametrize.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/ops/elementwise/elementwise.h>

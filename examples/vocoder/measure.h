@@ -4,8 +4,8 @@
 #include "generator.h"
 #include "sounds.h"
 
-#include <adjoint/core/device.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/device.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 #include "mel.h"
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/random.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/ops/loss/loss.h>

@@ -1,7 +1,7 @@
 // Mel spectrograms, which sound is synthesised from, and the distance between a sound and its synthesis.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 

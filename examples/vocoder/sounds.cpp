@@ -4,10 +4,10 @@
 
 #include "common/output.h"
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/file.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/random.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/base/file.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/data/log.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #if VOCODER_WITH_AUDIO

@@ -2,7 +2,7 @@
 // the build lacks it, only WAV files of 16 bits can be written, and nothing can be read.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/data/dataset.h>
 
 #include <cstdint>

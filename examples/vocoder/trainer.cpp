@@ -6,8 +6,8 @@
 #include "common/canvas.h"
 #include "common/plot.h"
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/graphed_step.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/graph/graphed_step.h>
 #include <adjoint/data/image.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/ops/loss/loss.h>

@@ -1,12 +1,12 @@
 #include <adjoint/ops/conv/c_api.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/kept_forms.h>
-#include <adjoint/core/precision.h>
-#include <adjoint/core/stream.h>
-#include <adjoint/core/tape.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/kept_forms.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/precision.h>
+#include <adjoint/core/base/stream.h>
+#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/conv/kernels.h>
 #include <adjoint/ops/conv/trio.h>
 

@@ -1,7 +1,7 @@
 #include <adjoint/ops/conv/check.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 
 #include <algorithm>
 #include <limits>

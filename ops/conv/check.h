@@ -2,8 +2,8 @@
 // Error that names the broken rule, the operands' shapes and the remedy. Internal to ops/conv.
 #pragma once
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/conv/geometry.h>
 #include <adjoint/ops/elementwise/activation.h>
 

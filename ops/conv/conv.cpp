@@ -3,8 +3,8 @@
 
 #include <adjoint/ops/conv/conv.h>
 
-#include <adjoint/core/autocast.h>
-#include <adjoint/core/op_scope.h>
+#include <adjoint/core/autograd/autocast.h>
+#include <adjoint/core/autograd/op_scope.h>
 #include <adjoint/ops/conv/check.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/ops/elementwise/activate.h>

@@ -1,7 +1,7 @@
 // Convolution and transposed convolution, 1-D and 2-D, with PyTorch's arguments, weight layouts and results.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/elementwise/activation.h>
 
 #include <array>

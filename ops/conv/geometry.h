@@ -7,7 +7,7 @@
 // gradient does geometry arithmetic.
 #pragma once
 
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/tensor/dtype.h>
 
 #include <array>
 #include <cstddef>

@@ -2,7 +2,7 @@
 // written.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/conv/geometry.h>
 #include <adjoint/ops/elementwise/activation.h>
 

@@ -1,13 +1,13 @@
 #include <adjoint/ops/conv/workspace.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/ops/conv/trio.h>
 
 #include <algorithm>
 
 #ifdef ADJOINT_WITH_CUDA
+#include <adjoint/core/base/precision.h>
 #include <adjoint/core/cuda/runtime.h>
-#include <adjoint/core/precision.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #endif
 

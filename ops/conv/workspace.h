@@ -1,9 +1,9 @@
 // The convolution trio's use of a GPU's memory besides operands and results.
 #pragma once
 
-#include <adjoint/core/device.h>
-#include <adjoint/core/dtype.h>
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/device.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/dtype.h>
 #include <adjoint/ops/conv/geometry.h>
 
 #include <cstdint>

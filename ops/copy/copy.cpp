@@ -1,8 +1,8 @@
 // to(Device), to(DType), clone and contiguous, recorded; core's copy_into moves the elements.
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/op.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/tensor/tensor.h>
 
 namespace adjoint {
 namespace {

@@ -5,7 +5,7 @@
 // a p that is negative or NaN.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 

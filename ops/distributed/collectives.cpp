@@ -1,8 +1,8 @@
 #include <adjoint/ops/distributed/collectives.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/core/distributed/engine.h>
-#include <adjoint/core/op.h>
 
 #include <atomic>
 #include <cstdint>

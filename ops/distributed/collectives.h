@@ -12,9 +12,9 @@
 // loss must depend on the same collectives' results. If one rank's loss does not, the next collective throws Error.
 #pragma once
 
+#include <adjoint/core/base/export.h>
 #include <adjoint/core/distributed/world.h>
-#include <adjoint/core/export.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 namespace adjoint::distributed {
 

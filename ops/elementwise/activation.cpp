@@ -1,7 +1,7 @@
 // The activations of the table, and those whose parameters are tensors: prelu, snake, glu.
 #include <adjoint/ops/elementwise/elementwise.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/ops/elementwise/activate.h>
 #include <adjoint/ops/elementwise/define.h>
 #include <adjoint/ops/reduce/define.h>

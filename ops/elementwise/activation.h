@@ -4,8 +4,8 @@
 // activation_functors.h, and elementwise.h documents it.
 #pragma once
 
-#include <adjoint/core/export.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <array>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // +, -, *, /, unary minus, and the in-place updates add_ and mul_.
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/promote.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/tensor/promote.h>
 #include <adjoint/ops/elementwise/define.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>

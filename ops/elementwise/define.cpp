@@ -1,8 +1,8 @@
 #include <adjoint/ops/elementwise/define.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/convert.h>
-#include <adjoint/core/promote.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/convert.h>
+#include <adjoint/core/tensor/promote.h>
 
 #include <array>
 #include <optional>

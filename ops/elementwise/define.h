@@ -1,7 +1,7 @@
 // How elementwise operators are defined from functors, and how their operands broadcast. Internal to ops/elementwise.
 #pragma once
 
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/op.h>
 #include <adjoint/ops/elementwise/kernels.h>
 #include <adjoint/ops/elementwise/widened.h>
 
@@ -92,7 +92,7 @@ Tensor with_scalar(const OpDef<ScalarAttr>& op, const Tensor& x, const Scalar& v
 Tensor compare(const OpDef<ScalarAttr>& op, const Tensor& x, const Scalar& value);
 /// `value` as a tensor of x's device that broadcasts, of the dtype that both promote to, which must hold it.
 Tensor scalar_like(const char* op, const Scalar& value, const Tensor& x);
-/// Operands become one dtype (core/promote.h), and broadcast by recording expand() of each that needs it.
+/// Operands become one dtype (core/tensor/promote.h), and broadcast by recording expand() of each that needs it.
 Tensor binary(const OpDef<NoAttr>& op, const Tensor& a, const Tensor& b);
 /// `mask`: the first operand is a condition, which keeps its dtype.
 Tensor ternary(const OpDef<NoAttr>& op, const Tensor& a, const Tensor& b, const Tensor& c, bool mask = false);

@@ -15,10 +15,10 @@
 // otherwise. Throws Error for undefined tensors, dtypes that a function does not take, mixed floating-point dtypes,
 // mixed devices, and shapes that do not broadcast.
 //
-// +, -, *, / and the comparisons are operators of Tensor (core/tensor.h).
+// +, -, *, / and the comparisons are operators of Tensor (core/tensor/tensor.h).
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <limits>

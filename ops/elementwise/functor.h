@@ -1,13 +1,13 @@
 // The base of every elementwise functor. A functor says what an operator does to one element, for host and device
 // alike, and which dtypes it takes.
 //
-// A functor is a template over the type in which it computes (core/convert.h's compute_t of the elements' dtype). Its
-// base says how many operands it has, of which dtypes, and from which attributes it is made.
+// A functor is a template over the type in which it computes (core/tensor/convert.h's compute_t of the elements'
+// dtype). Its base says how many operands it has, of which dtypes, and from which attributes it is made.
 #pragma once
 
-#include <adjoint/core/autocast.h>
-#include <adjoint/core/convert.h>
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/autograd/autocast.h>
+#include <adjoint/core/tensor/convert.h>
+#include <adjoint/core/tensor/dtype.h>
 #include <adjoint/ops/elementwise/scalar_math.h>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The elementwise kernels by device, and the table of functors that each of their source files instantiates.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/elementwise/activation.h>
 #include <adjoint/ops/elementwise/activation_functors.h>
 #include <adjoint/ops/elementwise/arithmetic_functors.h>

@@ -1,8 +1,8 @@
 // Mathematical functions of one operand, from their tables, and of several, with their rules.
 #include <adjoint/ops/elementwise/elementwise.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/promote.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/promote.h>
 #include <adjoint/ops/elementwise/define.h>
 #include <adjoint/ops/elementwise/widened.h>
 

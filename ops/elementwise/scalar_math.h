@@ -3,7 +3,7 @@
 // provides the rest. Errors: 1.1 units in the last place for exp, 2.5 for tanh.
 #pragma once
 
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/tensor/dtype.h>
 
 #include <bit>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Comparisons, logic, tests, and where.
-#include <adjoint/core/check.h>
-#include <adjoint/core/op_scope.h>
-#include <adjoint/core/promote.h>
+#include <adjoint/core/autograd/op_scope.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/promote.h>
 #include <adjoint/ops/elementwise/define.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 

@@ -2,8 +2,8 @@
 // there, between steps. Internal to the library.
 #pragma once
 
-#include <adjoint/core/op.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // fold on the CPU: a task computes a row of an image, to which each element of the kernel adds its blocks.
-#include <adjoint/core/convert.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/quotients.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/base/quotients.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/ops/fold/kernels.h>
 
 #include <algorithm>

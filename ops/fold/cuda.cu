@@ -1,6 +1,6 @@
 // fold on CUDA: each thread adds up the blocks over a pixel, in a fixed order.
-#include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/launch.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/ops/fold/kernels.h>
 #include <adjoint/core/cuda/elementwise.cuh>
 

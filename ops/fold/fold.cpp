@@ -1,8 +1,8 @@
 // unfold, a copy from a view whose blocks overlap, and fold, its adjoint.
 #include <adjoint/ops/fold/fold.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/ops/fold/kernels.h>
 
 namespace adjoint {

@@ -1,7 +1,7 @@
 // Cuts images into blocks, and adds blocks up to images: im2col and col2im.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/conv/conv.h>
 
 namespace adjoint {

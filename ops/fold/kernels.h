@@ -1,8 +1,8 @@
 // fold by device: in: columns (N, C, kernel, out); out: images (N, C, size), written whole.
 #pragma once
 
-#include <adjoint/core/dtype.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/dtype.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <span>

@@ -1,7 +1,7 @@
 // affine_grid: theta times (x, y, 1); only one of the sums is as large as the result.
-#include <adjoint/core/check.h>
-#include <adjoint/core/factories.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/factories.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/grid/grid.h>
 

@@ -1,6 +1,6 @@
 // grid_sample on the CPU.
-#include <adjoint/core/convert.h>
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/ops/grid/kernels.h>
 #include <adjoint/ops/index/kernels.h>
 

@@ -1,6 +1,6 @@
 // grid_sample on CUDA: each thread computes a point of the result's plane, for some of the channels.
-#include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/launch.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/ops/grid/kernels.h>
 #include <adjoint/ops/index/kernels.h>
 #include <adjoint/core/cuda/elementwise.cuh>

@@ -1,8 +1,8 @@
 // Sampling images at computed positions.
 #pragma once
 
-#include <adjoint/core/named.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/named.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <string_view>

@@ -2,8 +2,8 @@
 // with weights that are polynomials of each position's fraction, which carry the second derivatives.
 #include <adjoint/ops/grid/grid.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/grid/kernels.h>
 #include <adjoint/ops/index/pick.h>

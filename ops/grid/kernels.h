@@ -1,7 +1,7 @@
 // grid_sample by device. Operands are contiguous.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/grid/taps.h>
 
 #include <span>

@@ -1,7 +1,7 @@
 // The pixels that a position of a grid reads along one axis, for host and device alike.
 #pragma once
 
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/tensor/dtype.h>
 #include <adjoint/ops/grid/grid.h>
 
 #include <cmath>

@@ -1,9 +1,9 @@
 // Picking by index on the CPU.
-#include <adjoint/core/convert.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/strided.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/convert.h>
+#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/tensor/strided.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/index/kernels.h>
 
 #include <algorithm>

@@ -1,11 +1,11 @@
 // Picking by index on CUDA. Sums for one element are deterministic: indices are sorted, with their places, and each run
 // of equal indices is added up in order.
-#include <adjoint/core/convert.h>
-#include <adjoint/core/copy.h>
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/core/cuda/runtime.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/tensor/convert.h>
+#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/index/kernels.h>
 #include <adjoint/core/cuda/elementwise.cuh>
 #include <adjoint/core/cuda/rows.cuh>

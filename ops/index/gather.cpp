@@ -1,6 +1,6 @@
 // index_select, gather, scatter, scatter_add and their like, embedding and one_hot.
-#include <adjoint/core/check.h>
-#include <adjoint/core/promote.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/promote.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/index/index.h>

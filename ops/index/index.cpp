@@ -1,8 +1,8 @@
 // Python's x[...]: views first, then the tensors that pick from the view.
 #include <adjoint/ops/index/index.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/promote.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/promote.h>
 #include <adjoint/ops/index/pick.h>
 #include <adjoint/ops/view/view.h>
 

@@ -7,7 +7,7 @@
 // every run. Throws Error for undefined tensors, several devices, dtypes that differ, and shapes that do not fit.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <concepts>
 #include <cstdint>

@@ -4,8 +4,8 @@
 // there (0 for integers) and writes nothing.
 #pragma once
 
-#include <adjoint/core/shape.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/shape.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <limits>

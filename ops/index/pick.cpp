@@ -1,8 +1,8 @@
 // take, accumulate and their helpers: the operators behind every function that picks by index.
 #include <adjoint/ops/index/pick.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/parallel.h>
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // The two operators behind every function that picks by index. Internal to ops.
 #pragma once
 
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/op.h>
 #include <adjoint/ops/index/kernels.h>
 
 namespace adjoint {

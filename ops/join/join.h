@@ -1,7 +1,7 @@
 // Joining tensors; padding them is pad/pad.h.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/pad/pad.h>
 
 #include <cstdint>

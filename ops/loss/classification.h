@@ -6,7 +6,7 @@
 // a check would wait for the device, such an index makes the loss NaN.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/loss/loss.h>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Connectionist temporal classification.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/loss/loss.h>
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 // them with operators, so that they differentiate again.
 #pragma once
 
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/tensor/dtype.h>
 #include <adjoint/ops/elementwise/scalar_math.h>
 
 #include <type_traits>

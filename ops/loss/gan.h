@@ -3,7 +3,7 @@
 // are computed in float32 and rounded once. Differentiable to any order.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/loss/loss.h>
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 // and for operands whose shapes or dtypes differ: nothing broadcasts.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/loss/loss.h>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Losses of pairs of elements, reduced or not, and their gradients, by device; the table of their functors.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/loss/functors.h>
 
 #include <span>

@@ -6,8 +6,8 @@
 // Differentiable in both operands, to any order. Throws Error for operands that differ.
 #pragma once
 
-#include <adjoint/core/named.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/named.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <string_view>

@@ -4,7 +4,7 @@
 // fit.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/loss/loss.h>
 
 namespace adjoint {

@@ -2,8 +2,8 @@
 // ops.
 #pragma once
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/ops/loss/loss.h>
 
 namespace adjoint::loss {

@@ -1,7 +1,7 @@
 // Attention, composed of matrix products and a softmax: correct, but not fast.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <optional>
 

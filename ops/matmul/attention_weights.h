@@ -1,7 +1,7 @@
 // What layers of attention need beside its result. Internal to ops and nn.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/matmul/attention.h>
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // einsum: each operand becomes a tensor with one axis a label; two at a time they become a batch of matrix products.
 #include <adjoint/ops/matmul/einsum.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/matmul/matmul.h>
 #include <adjoint/ops/reduce/reduce.h>

@@ -1,7 +1,7 @@
 // Sums of products by the names of axes.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <string_view>
 #include <vector>

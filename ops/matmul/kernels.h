@@ -1,7 +1,7 @@
 // The matrix products' kernels by device, and how they read operands of any strides.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <array>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The affine map of a fully connected layer.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 namespace adjoint {
 

@@ -1,8 +1,8 @@
 #include <adjoint/ops/matmul/matmul.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/copy.h>
 #include <adjoint/ops/matmul/kernels.h>
 
 #include <algorithm>

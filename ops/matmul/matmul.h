@@ -1,7 +1,7 @@
 // Matrix products with PyTorch's rules.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 namespace adjoint {
 

@@ -1,7 +1,7 @@
 #include <adjoint/ops/matmul/rotary.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/join/join.h>

@@ -1,7 +1,7 @@
 // Rotary position embeddings.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <optional>

@@ -3,7 +3,7 @@
 // and is contiguous in memory.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/elementwise/activate.h>
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // batch_norm, layer_norm, group_norm, instance_norm, rms_norm: the axes over which each of them normalises.
 #include <adjoint/ops/norm/norm.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/op.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/norm/normalize.h>
 
 #include <array>

@@ -10,7 +10,7 @@
 // residual, to any order. Throws Error for shapes and dtypes that do not fit.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/elementwise/activation.h>
 
 #include <cstdint>

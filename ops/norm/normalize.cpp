@@ -5,7 +5,7 @@
 // that share statistics, or rstd h if these are given.
 #include <adjoint/ops/norm/normalize.h>
 
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/op.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 

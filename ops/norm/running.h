@@ -1,7 +1,7 @@
 // Updates of running statistics for one channel, for host and device alike.
 #pragma once
 
-#include <adjoint/core/convert.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/ops/norm/kernels.h>
 
 namespace adjoint {

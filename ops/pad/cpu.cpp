@@ -1,6 +1,6 @@
 // Padding on the CPU, one row per step: its middle is one copy, and its ends are looked up.
-#include <adjoint/core/convert.h>
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/ops/pad/kernels.h>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 //
 // Gradients: a thread's neighbours belong to one row, so elements that were copied once are read without computing each
 // one's destination. The few that were copied several times follow one by one.
-#include <adjoint/core/convert.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/ops/pad/kernels.h>
 #include <adjoint/core/cuda/elementwise.cuh>
 #include <adjoint/core/cuda/rows.cuh>

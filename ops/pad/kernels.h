@@ -3,8 +3,8 @@
 // Tensors are contiguous, seen as (planes, D, H, W), of which the last three may be padded.
 #pragma once
 
-#include <adjoint/core/dtype.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/dtype.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/pad/pad.h>
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // pad: cuts are views; growing axes are a gather by a map of each axis, whose adjoint is a gather too.
 #include <adjoint/ops/pad/pad.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/convert.h>
-#include <adjoint/core/op.h>
-#include <adjoint/core/promote.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/convert.h>
+#include <adjoint/core/tensor/promote.h>
 #include <adjoint/ops/pad/kernels.h>
 
 #include <algorithm>

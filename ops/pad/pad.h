@@ -1,8 +1,8 @@
 // Padding: with a value, or with elements of the tensor itself.
 #pragma once
 
-#include <adjoint/core/named.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/named.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <string_view>

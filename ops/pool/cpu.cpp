@@ -1,7 +1,7 @@
 // Pooling on the CPU: results one row per step, gradients one plane per step.
-#include <adjoint/core/check.h>
-#include <adjoint/core/convert.h>
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/ops/pool/kernels.h>
 
 #include <algorithm>

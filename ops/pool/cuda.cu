@@ -1,7 +1,7 @@
 // Pooling on CUDA, by rows (core/cuda/rows.cuh): each thread computes elements of the result alone, in a fixed order.
-#include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/pack.h>
-#include <adjoint/core/fill.h>
+#include <adjoint/core/tensor/convert.h>
+#include <adjoint/core/tensor/fill.h>
 #include <adjoint/ops/pool/kernels.h>
 #include <adjoint/core/cuda/elementwise.cuh>
 #include <adjoint/core/cuda/rows.cuh>

@@ -4,9 +4,9 @@
 // of an input. Operands are contiguous.
 #pragma once
 
-#include <adjoint/core/divider.h>
-#include <adjoint/core/dtype.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/divider.h>
+#include <adjoint/core/tensor/dtype.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <span>

@@ -2,9 +2,9 @@
 // windows by the same places; an average and its adjoint are each other's gradient.
 #include <adjoint/ops/pool/pool.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/op.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/pool/kernels.h>
 
 #include <algorithm>

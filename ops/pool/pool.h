@@ -1,8 +1,8 @@
 // 1-D and 2-D pooling over windows of one size or a given number of windows, with PyTorch's arguments and results.
 #pragma once
 
-#include <adjoint/core/named.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/named.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/conv/conv.h>
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // bernoulli: uniform numbers compared with probabilities.
-#include <adjoint/core/check.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/index/index.h>
 #include <adjoint/ops/random/random.h>

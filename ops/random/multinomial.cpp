@@ -1,7 +1,7 @@
 // multinomial: with replacement a search in the running sums of the weights; without it the least of exponential
 // variables, whose rates are the weights (Efraimidis, Spirakis: "Weighted random sampling with a reservoir", 2006).
-#include <adjoint/core/check.h>
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/random/random.h>
 #include <adjoint/ops/reduce/reduce.h>

@@ -1,7 +1,7 @@
 // Random tensors that depend on others.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 

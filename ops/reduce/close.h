@@ -2,7 +2,7 @@
 // float16 and bfloat16 are compared in float32, integers in float64. No gradient. Throws Error as a == b does.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 namespace adjoint {
 

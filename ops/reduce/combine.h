@@ -5,7 +5,7 @@
 // open(x), which starts accumulators that are used side by side, add_open(acc, x) and join(a, b) of two of them.
 #pragma once
 
-#include <adjoint/core/convert.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/ops/elementwise/scalar_math.h>
 
 #include <bit>

@@ -1,7 +1,7 @@
 // Axes, shapes and checks that reductions share.
 #include <adjoint/ops/reduce/define.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 
 namespace adjoint {
 namespace reducing {

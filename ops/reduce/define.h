@@ -1,7 +1,7 @@
 // Building blocks of the reductions' operators. Internal to ops/reduce.
 #pragma once
 
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/op.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/reduce/kernels.h>
 

@@ -4,7 +4,7 @@
 // (combine.h) from which a mean and a variance are computed, both in one pass over memory.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/reduce/stages.h>
 
 #include <cstdint>

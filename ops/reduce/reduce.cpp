@@ -2,7 +2,7 @@
 // once. Values are spread before they are rounded, so that the next order's sum is in float32 too.
 #include <adjoint/ops/reduce/reduce.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/join/join.h>

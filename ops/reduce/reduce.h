@@ -7,7 +7,7 @@
 // that the input does not have or that are named twice, and dtypes that a function does not take.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <utility>

@@ -6,7 +6,7 @@
 // are several chunks the next stage reduces them. Shapes alone determine everything here.
 #pragma once
 
-#include <adjoint/core/shape.h>
+#include <adjoint/core/tensor/shape.h>
 
 #include <cstdint>
 

@@ -5,7 +5,7 @@
 // one input are a run too, and the transpose is a band as well.
 #pragma once
 
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/tensor/dtype.h>
 
 #include <cmath>
 #include <cstdint>

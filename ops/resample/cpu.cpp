@@ -1,8 +1,8 @@
 // Resampling on the CPU: a block of the band's runs and weights is tabulated, then its part of every line is a few
 // weighted sums. Tables do not grow with the result: they hold at least one output's weights, and at most a block's.
-#include <adjoint/core/check.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/resample/kernels.h>
 
 #include <algorithm>

@@ -2,10 +2,10 @@
 // is left alone.
 #include <adjoint/ops/resample/resample.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/op.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/pool/pool.h>
 #include <adjoint/ops/resample/kernels.h>
 

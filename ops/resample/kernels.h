@@ -1,7 +1,7 @@
 // Resampling by device. Operands are contiguous; `out` is written completely.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/resample/band.h>
 
 namespace adjoint {

@@ -1,8 +1,8 @@
 // Channels to pixels and back: reshapes around a permutation, which provide the gradients.
 #include <adjoint/ops/resample/resample.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 
 namespace adjoint {
 namespace {

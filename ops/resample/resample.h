@@ -1,8 +1,8 @@
 // Changing the resolution of images: interpolation, and moving channels to pixels and back.
 #pragma once
 
-#include <adjoint/core/named.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/named.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/conv/conv.h>
 
 #include <cstdint>

@@ -5,9 +5,9 @@
 // The transpose works in the same way: the outputs that use an input are a run too (band.h).
 #pragma once
 
-#include <adjoint/core/convert.h>
+#include <adjoint/core/base/divider.h>
 #include <adjoint/core/cuda/pack.h>
-#include <adjoint/core/divider.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/ops/resample/band.h>
 #include <adjoint/core/cuda/ptx.cuh>
 

@@ -1,5 +1,5 @@
 // roll on the CPU: each (extent, inner) block is two runs of bytes that trade places.
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/base/parallel.h>
 #include <adjoint/ops/roll/kernels.h>
 
 #include <algorithm>

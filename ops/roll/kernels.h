@@ -1,7 +1,7 @@
 // roll by device: in: x, contiguous, seen as (outer, extent, inner); out: of the same shape, written whole.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <span>

@@ -1,7 +1,7 @@
 // roll: the operator, its gradient, and the public function.
 #include <adjoint/ops/roll/roll.h>
 
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/op.h>
 #include <adjoint/ops/roll/kernels.h>
 
 namespace adjoint {

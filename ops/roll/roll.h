@@ -1,7 +1,7 @@
 // Shifting a tensor's elements along an axis, around its ends.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 // cumsum on the CPU: neighbouring columns side by side, floats in float64.
-#include <adjoint/core/convert.h>
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/ops/scan/kernels.h>
 
 #include <algorithm>

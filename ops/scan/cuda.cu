@@ -1,6 +1,6 @@
 // cumsum on CUDA: a thread sums one of many neighbouring columns; otherwise a block sums a row, one piece at a time.
-#include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/launch.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/ops/scan/kernels.h>
 
 #include <algorithm>

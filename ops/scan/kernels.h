@@ -2,7 +2,7 @@
 // or bool.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <span>

@@ -1,7 +1,7 @@
 // cumprod, logcumsumexp, cummax and cummin: log2(extent) passes of other operators.
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/copy.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/index/index.h>

@@ -1,7 +1,7 @@
 // cumsum: the operator and its gradient, which runs from the other end.
 #include <adjoint/ops/scan/scan.h>
 
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/op.h>
 #include <adjoint/ops/scan/kernels.h>
 
 namespace adjoint {

@@ -4,7 +4,7 @@
 // for an undefined x and an axis that x does not have.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <utility>

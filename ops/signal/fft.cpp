@@ -1,8 +1,8 @@
 #include <adjoint/ops/signal/fft.h>
 
-#include <adjoint/core/autocast.h>
-#include <adjoint/core/check.h>
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/autocast.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/ops/pad/pad.h>

@@ -8,7 +8,7 @@
 // determines which elements of its row a NaN or an infinity reaches, and if an infinity becomes NaN.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 

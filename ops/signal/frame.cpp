@@ -1,7 +1,7 @@
 #include <adjoint/ops/signal/frame.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/signal/kernels.h>
 #include <adjoint/ops/view/view.h>

@@ -1,7 +1,7 @@
 // Cuts a signal into overlapping frames, and adds frames up to a signal.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 // Signal processing by device. Operands are contiguous, float32 or float64; `out` is written completely.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <span>

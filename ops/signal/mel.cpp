@@ -1,8 +1,8 @@
 #include <adjoint/ops/signal/mel.h>
 
-#include <adjoint/core/autocast.h>
-#include <adjoint/core/check.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/autocast.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/matmul/matmul.h>

@@ -5,7 +5,7 @@
 // differentiable, in the window too, to any order.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/pad/pad.h>
 
 #include <cstdint>

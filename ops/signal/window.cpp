@@ -1,6 +1,6 @@
 #include <adjoint/ops/signal/window.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 
 #include <numbers>

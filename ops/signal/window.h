@@ -1,7 +1,7 @@
 // Windows: smooth weights for the elements of a frame.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 // softmax on the CPU. A task has blocks of neighbouring columns and passes over a block three times: for the largest
 // element of each column; for the exponentials and, while they are in the L1 cache, their sums; and for the quotients.
-#include <adjoint/core/convert_spans.h>
-#include <adjoint/core/cpu_targets.h>
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/base/cpu_targets.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/convert_spans.h>
 #include <adjoint/ops/reduce/cpu/stages.h>
 #include <adjoint/ops/softmax/kernels.h>
 

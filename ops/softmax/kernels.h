@@ -2,8 +2,8 @@
 // inner).
 #pragma once
 
-#include <adjoint/core/convert.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/convert.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <optional>

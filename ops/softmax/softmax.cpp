@@ -1,7 +1,7 @@
 // softmax and log_softmax: the operators and their gradient.
 #include <adjoint/ops/softmax/softmax.h>
 
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/op.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/softmax/kernels.h>

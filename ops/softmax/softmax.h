@@ -1,7 +1,7 @@
 // Softmax along an axis.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 

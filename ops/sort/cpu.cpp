@@ -1,5 +1,5 @@
 // argsort on the CPU: a row's keys beside their places, which make every pair differ, so that any sort is stable.
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/base/parallel.h>
 #include <adjoint/ops/sort/kernels.h>
 
 #include <algorithm>

@@ -5,8 +5,8 @@
 // sort alike.
 #pragma once
 
-#include <adjoint/core/dtype.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/dtype.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <bit>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // argsort is the operator; sort, topk, kthvalue and median gather what it names.
 #include <adjoint/ops/sort/sort.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/index/index.h>
 #include <adjoint/ops/reduce/reduce.h>

@@ -1,7 +1,7 @@
 // searchsorted and unique.
-#include <adjoint/core/check.h>
-#include <adjoint/core/op.h>
-#include <adjoint/core/promote.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/promote.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/index/index.h>
 #include <adjoint/ops/join/join.h>

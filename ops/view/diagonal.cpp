@@ -1,9 +1,9 @@
 // diagonal is a view; the operator that puts a diagonal into zeros is its adjoint.
 #include <adjoint/ops/view/diagonal.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/copy.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // repeat_interleave and meshgrid.
-#include <adjoint/core/check.h>
-#include <adjoint/core/op.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/ops/index/index.h>
 #include <adjoint/ops/view/view.h>
 

@@ -1,7 +1,7 @@
 // permute and transpose.
-#include <adjoint/core/check.h>
-#include <adjoint/core/op.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <utility>
 

@@ -1,8 +1,8 @@
 // repeat, flip, movedim and unflatten.
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/op.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/view/view.h>
 
 namespace adjoint {

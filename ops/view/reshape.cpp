@@ -1,7 +1,7 @@
 // reshape, flatten, squeeze, unsqueeze: one view operator between two shapes with the same number of elements.
-#include <adjoint/core/check.h>
-#include <adjoint/core/op.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <optional>
 

@@ -1,8 +1,8 @@
 // slice, narrow and select, and their adjoint embed.
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/op.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/view/view.h>
 
 #include <algorithm>

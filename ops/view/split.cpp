@@ -2,11 +2,11 @@
 //
 // A narrow() for each part would be as many gradients of x's size, mostly zeros, to be added up: a loop over the steps
 // of a sequence would take time that grows with the square of its length.
-#include <adjoint/core/check.h>
-#include <adjoint/core/node.h>
-#include <adjoint/core/profiled_call.h>
-#include <adjoint/core/tape.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/node.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/profile/profiled_call.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/ops/view/view.h>
 

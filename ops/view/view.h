@@ -3,7 +3,7 @@
 // negative, counted from the end. Throws Error for undefined tensors and for an axis that x does not have.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <optional>

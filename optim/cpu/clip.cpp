@@ -1,5 +1,5 @@
-#include <adjoint/core/convert.h>
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/optim/clip_kernels.h>
 
 #include <atomic>

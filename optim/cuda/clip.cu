@@ -1,6 +1,6 @@
 // Clipping on CUDA. A norm is one launch for each dtype and 64 tensors, then one block for all chunks; the sizes alone
 // determine its order.
-#include <adjoint/core/convert.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/optim/clip_kernels.h>
 #include <adjoint/optim/cuda/batched.cuh>
 

@@ -1,4 +1,4 @@
-#include <adjoint/core/convert.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/optim/kernels.h>
 #include <adjoint/optim/cuda/batched.cuh>
 

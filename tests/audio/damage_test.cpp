@@ -1,7 +1,7 @@
 // Sound files that are damaged, were never finished, or do not say how long they are.
 #include <adjoint/data/audio/audio.h>
 
-#include <adjoint/core/file.h>
+#include <adjoint/core/base/file.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/temp_folder.h>
 

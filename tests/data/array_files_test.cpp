@@ -1,4 +1,4 @@
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/data/array_files.h>
 #include <adjoint/tests/data/array_files.h>
 

@@ -1,5 +1,5 @@
 // Batches of examples that are large enough to be copied into the batch as they are made.
-#include <adjoint/core/random.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/data/loader.h>
 #include <adjoint/tests/data/numbers.h>
 

@@ -1,5 +1,5 @@
 // A loader's handling of examples that cannot be read.
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/tests/data/numbers.h>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-#include <adjoint/core/error.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/data/tensor_dataset.h>
 #include <adjoint/tests/data/numbers.h>
 

@@ -1,8 +1,8 @@
 // Pictures' files for tests: those of tests/fixtures/images.json, and ones that are put together byte by byte.
 #pragma once
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/shape.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/tensor/shape.h>
 #include <adjoint/tests/support/fixtures.h>
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
-#include <adjoint/core/cpu_isa.h>
-#include <adjoint/core/error.h>
-#include <adjoint/core/file.h>
-#include <adjoint/core/random.h>
+#include <adjoint/core/base/cpu_isa.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/base/file.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/data/codec.h>
 #include <adjoint/data/image.h>
 #include <adjoint/data/transforms.h>

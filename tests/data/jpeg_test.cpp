@@ -1,5 +1,5 @@
 // Damaged JPEG files, odd ones that lose nothing, and ones that were made to hurt.
-#include <adjoint/core/random.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/data/image.h>
 #include <adjoint/tests/data/image_files.h>
 

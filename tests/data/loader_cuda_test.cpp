@@ -1,5 +1,5 @@
 // Loaders whose batches go to a GPU.
-#include <adjoint/core/device.h>
+#include <adjoint/core/base/device.h>
 #include <adjoint/data/loader.h>
 #include <adjoint/data/tensor_dataset.h>
 

@@ -1,5 +1,5 @@
 // A loader's place in other hands: another loader's, a forked process's; and datasets that do not outlive their loader.
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/data/loader.h>
 #include <adjoint/data/tensor_dataset.h>
 #include <adjoint/tests/support/errors.h>

@@ -1,6 +1,6 @@
 #include <adjoint/data/log.h>
 
-#include <adjoint/core/file.h>
+#include <adjoint/core/base/file.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/full_disk.h>
 #include <adjoint/tests/support/temp_folder.h>

@@ -1,5 +1,5 @@
 // PNG files that were made to hurt: chunks that announce or unpack to much, and damage.
-#include <adjoint/core/random.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/data/image.h>
 #include <adjoint/tests/data/image_files.h>
 

@@ -1,7 +1,7 @@
 // A loader's promises about calls of a dataset: none is recorded, each has its own random numbers, and it is defined
 // which of several errors is thrown.
-#include <adjoint/core/error.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/data/loader.h>
 #include <adjoint/data/sampler.h>
 #include <adjoint/data/source.h>

@@ -1,6 +1,6 @@
 // Streaming datasets: the order for any number of workers, resuming in the middle, ends, and errors.
-#include <adjoint/core/error.h>
-#include <adjoint/core/random.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/data/loader.h>
 #include <adjoint/data/source.h>
 

@@ -1,5 +1,5 @@
 // Datasets made of others, and pictures in a grid.
-#include <adjoint/core/factories.h>
+#include <adjoint/core/tensor/factories.h>
 #include <adjoint/data/image.h>
 #include <adjoint/data/image_grid.h>
 #include <adjoint/data/loader.h>

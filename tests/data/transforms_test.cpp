@@ -1,4 +1,4 @@
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/data/transforms.h>
 #include <adjoint/tests/support/absent_device.h>
 

@@ -1,5 +1,5 @@
 // Pictures of which a part is read: the bits of a crop() of the whole.
-#include <adjoint/core/random.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/data/dataset.h>
 #include <adjoint/data/image.h>
 #include <adjoint/data/loader.h>

@@ -1,9 +1,9 @@
 // Data-parallel steps that are captured as CUDA graphs.
-#include <adjoint/core/error.h>
-#include <adjoint/core/graphed_step.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/step_graphs.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/graph/graphed_step.h>
+#include <adjoint/core/graph/step_graphs.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/data_parallel.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/norm.h>

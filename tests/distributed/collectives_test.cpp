@@ -1,5 +1,5 @@
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/distributed/engine.h>
-#include <adjoint/core/tape.h>
 #include <adjoint/ops/distributed/collectives.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/join/join.h>

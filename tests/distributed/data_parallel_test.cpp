@@ -1,9 +1,9 @@
-#include <adjoint/core/custom.h>
+#include <adjoint/core/autograd/custom.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/precision.h>
+#include <adjoint/core/base/stream.h>
 #include <adjoint/core/distributed/engine.h>
-#include <adjoint/core/precision.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/stream.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/data_parallel.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/norm.h>

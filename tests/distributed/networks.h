@@ -2,7 +2,7 @@
 #pragma once
 
 #include <adjoint/core/distributed/engine.h>
-#include <adjoint/core/random.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/norm.h>

@@ -1,8 +1,8 @@
 // The parameters that a sweep averages: those that require a gradient at that time, with zeros for those that a rank's
 // loss leaves out.
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/distributed/engine.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/data_parallel.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/sequential.h>

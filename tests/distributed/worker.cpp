@@ -1,10 +1,10 @@
 // distributed_worker FAULT: ranks take steps, on GPUs if there are any, and rank 1 does something that no rank should.
 // The others print the error that they get and end with 3. `distributed_worker gpus` prints the number of GPUs.
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/core/distributed/world.h>
-#include <adjoint/core/error.h>
-#include <adjoint/core/graphed_step.h>
-#include <adjoint/core/tape.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/graph/graphed_step.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/nn/data_parallel.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/sequential.h>

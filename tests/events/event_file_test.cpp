@@ -1,7 +1,7 @@
 #include <adjoint/data/events/event_file.h>
 
-#include <adjoint/core/factories.h>
-#include <adjoint/core/file.h>
+#include <adjoint/core/base/file.h>
+#include <adjoint/core/tensor/factories.h>
 #include <adjoint/data/image.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/temp_folder.h>

@@ -8,8 +8,8 @@
 #include "autoencoder/vae.h"
 #include "autoencoder/vqvae.h"
 
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/data/array_files.h>
 #include <adjoint/data/image.h>
 #include <adjoint/nn/safetensors.h>

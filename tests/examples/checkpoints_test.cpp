@@ -4,8 +4,8 @@
 
 #include "common/training.h"
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/random.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/full_disk.h>

@@ -3,7 +3,7 @@
 
 #include "common/training.h"
 
-#include <adjoint/core/random.h>
+#include <adjoint/core/tensor/random.h>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -6,7 +6,7 @@
 #include "gan/sample.h"
 #include "gan/trainer.h"
 
-#include <adjoint/core/random.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/data/image.h>
 #include <adjoint/nn/norm.h>
 #include <adjoint/nn/safetensors.h>

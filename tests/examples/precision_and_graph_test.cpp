@@ -9,9 +9,9 @@
 #include "super_resolution/training.h"
 #include "vocoder/trainer.h"
 
-#include <adjoint/core/device.h>
-#include <adjoint/core/graphed_step.h>
-#include <adjoint/core/random.h>
+#include <adjoint/core/base/device.h>
+#include <adjoint/core/graph/graphed_step.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/ops/loss/loss.h>

@@ -1,7 +1,7 @@
 // The command line that all programs share, as a user meets it: going on, longer too; what is kept; wrong usage.
 #include "super_resolution_tool.h"
 
-#include <adjoint/core/factories.h>
+#include <adjoint/core/tensor/factories.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/join/join.h>

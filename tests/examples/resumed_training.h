@@ -5,7 +5,7 @@
 #include "common/settings.h"
 #include "common/training.h"
 
-#include <adjoint/core/random.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/safetensors.h>
 
 #include <gtest/gtest.h>

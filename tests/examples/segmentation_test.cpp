@@ -7,9 +7,9 @@
 #include "segmentation/trainer.h"
 #include "segmentation/unet.h"
 
-#include <adjoint/core/device.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/device.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/data/image.h>
 #include <adjoint/data/transforms.h>
 #include <adjoint/nn/norm.h>

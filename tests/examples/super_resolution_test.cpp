@@ -7,8 +7,8 @@
 #include "super_resolution/training.h"
 #include "super_resolution/upscale.h"
 
-#include <adjoint/core/factories.h>
-#include <adjoint/core/random.h>
+#include <adjoint/core/tensor/factories.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/ops/resample/resample.h>
 #include <adjoint/tests/support/errors.h>

@@ -5,7 +5,7 @@
 
 #include "super_resolution/training.h"
 
-#include <adjoint/core/factories.h>
+#include <adjoint/core/tensor/factories.h>
 #include <adjoint/nn/safetensors.h>
 
 #include <gtest/gtest.h>

@@ -10,9 +10,9 @@
 #include "vocoder/stream.h"
 #include "vocoder/trainer.h"
 
-#include <adjoint/core/device.h>
-#include <adjoint/core/precision.h>
-#include <adjoint/core/random.h>
+#include <adjoint/core/base/device.h>
+#include <adjoint/core/base/precision.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/join/join.h>

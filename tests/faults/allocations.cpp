@@ -1,7 +1,7 @@
 #include <adjoint/tests/faults/allocations.h>
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/storage.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/tensor/storage.h>
 
 #include <sys/mman.h>
 #include <unistd.h>

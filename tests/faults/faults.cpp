@@ -1,9 +1,9 @@
 #include <adjoint/tests/faults/faults.h>
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/tests/faults/allocations.h>
 
 #include <gtest/gtest.h>

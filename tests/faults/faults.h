@@ -2,8 +2,8 @@
 // again, with the bits that it would have had.
 #pragma once
 
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <functional>
 #include <string>

@@ -1,7 +1,7 @@
 // Scratch memory and results are as large as the data written to them: a page behind each block must not be touched.
-#include <adjoint/core/cpu_isa.h>
-#include <adjoint/core/tape.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/cpu_isa.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/faults/allocations.h>
 #include <adjoint/tests/faults/faults.h>

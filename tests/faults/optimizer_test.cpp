@@ -1,5 +1,5 @@
 // Optimisers and clipping if memory fails: parameters of several dtypes, gradients of any strides, recorded ones.
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/adam_variants.h>
 #include <adjoint/optim/clip.h>

@@ -3,7 +3,7 @@
 
 #include "check.h"
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/data/array_files.h>
 
 #include <cstdint>

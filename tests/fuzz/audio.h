@@ -3,7 +3,7 @@
 
 #include "file.h"
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/data/audio/audio.h>
 
 #include <cstring>

@@ -1,7 +1,7 @@
 #include "file.h"
 
-#include <adjoint/core/crc32c.h>
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/crc32c.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/nn/checkpoint.h>
 
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "file.h"
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/data/array_files.h>
 
 #include <algorithm>

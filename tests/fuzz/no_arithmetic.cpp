@@ -2,7 +2,7 @@
 // which needs no gradient here.
 #include "check.h"
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 namespace adjoint {
 

@@ -1,6 +1,6 @@
 #include "file.h"
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/nn/safetensors_index.h>
 

@@ -1,5 +1,5 @@
 // fuzz_seeds FOLDER: writes the small files that the fuzzers begin with, a folder a format.
-#include <adjoint/core/file.h>
+#include <adjoint/core/base/file.h>
 #include <adjoint/nn/checkpoint.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/tests/data/array_files.h>

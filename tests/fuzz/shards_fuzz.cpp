@@ -1,8 +1,8 @@
 // safetensors in several files: the input is an index and two files, each behind its length in two bytes.
 #include "check.h"
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/file.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/base/file.h>
 #include <adjoint/nn/safetensors.h>
 
 #include <algorithm>

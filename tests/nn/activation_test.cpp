@@ -1,5 +1,5 @@
 // The modules that the table of activations makes, and those with parameters.
-#include <adjoint/core/gradcheck.h>
+#include <adjoint/core/autograd/gradcheck.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>

@@ -1,5 +1,5 @@
 // Checkpoint on full disks, in read-only folders, and beside files that a killed training left.
-#include <adjoint/core/factories.h>
+#include <adjoint/core/tensor/factories.h>
 #include <adjoint/tests/nn/checkpoint_fixture.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/full_disk.h>

@@ -1,7 +1,7 @@
 // A folder of checkpoints for a test, and the warnings about them.
 #pragma once
 
-#include <adjoint/core/file.h>
+#include <adjoint/core/base/file.h>
 #include <adjoint/nn/checkpoint.h>
 
 #include <gtest/gtest.h>

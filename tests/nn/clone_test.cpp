@@ -1,5 +1,5 @@
 // clone: modules of every kind, with tensors of their own; sharing within a module is kept.
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/clone.h>
 #include <adjoint/nn/linear.h>

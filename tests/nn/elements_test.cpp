@@ -1,7 +1,7 @@
 // Elements of a Sequential and a ModuleList are handles: a program changes their mode, freezes them and assigns to
 // them. A state_dict() is read by name.
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/linear.h>

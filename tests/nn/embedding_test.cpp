@@ -1,6 +1,6 @@
 // Embedding, and the layers that only rearrange elements.
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/embedding.h>
 #include <adjoint/nn/sequential.h>

@@ -1,7 +1,7 @@
 // What a module of one's own registers, in one line each; and what it forgets is told by its name: a Child that was
 // never registered, hooks that its operator() skips; and where a gradient became NaN.
-#include <adjoint/core/factories.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/tensor/factories.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/clone.h>
 #include <adjoint/nn/conv.h>

@@ -1,11 +1,11 @@
 // freeze: the same bits, filters packed once, writes refused, memory given back.
-#include <adjoint/core/cpu_backend.h>
-#include <adjoint/core/memory.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/precision.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/stream.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/cpu_backend.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/base/precision.h>
+#include <adjoint/core/base/stream.h>
+#include <adjoint/core/memory/memory.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/clone.h>
 #include <adjoint/nn/conv.h>

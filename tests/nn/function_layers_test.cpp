@@ -1,6 +1,6 @@
 // Layers that are functions, or rearrange elements: each gives what its function gives, and runs its hooks.
-#include <adjoint/core/factories.h>
-#include <adjoint/core/random.h>
+#include <adjoint/core/tensor/factories.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/fold.h>
 #include <adjoint/nn/functions.h>

@@ -1,5 +1,5 @@
-#include <adjoint/core/gradcheck.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/gradcheck.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/functional_call.h>
 #include <adjoint/nn/linear.h>

@@ -1,5 +1,5 @@
 // Initialisers that compute more than one distribution.
-#include <adjoint/core/random.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/init.h>
 #include <adjoint/ops/index/index.h>

@@ -1,6 +1,6 @@
 // Initialisers of small tensors, under tapes, and tensors that they must not write.
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/init.h>
 #include <adjoint/nn/linear.h>

@@ -1,6 +1,6 @@
 // Frequent mistakes in programs: the names in the message, and the advice that it gives.
-#include <adjoint/core/factories.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/tensor/factories.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/freeze.h>

@@ -1,5 +1,5 @@
 // Whole modules that are assigned, swapped, moved and kept in containers: handles on their members follow.
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/linear.h>

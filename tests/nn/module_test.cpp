@@ -1,6 +1,6 @@
 // Module and Sequential: names, state, moves, modes, printing, composition.
-#include <adjoint/core/tape.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/sequential.h>

@@ -1,6 +1,6 @@
 // Normalisation as modules: running statistics, modes, names, folding, and refused arguments.
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/norm.h>
 #include <adjoint/nn/safetensors.h>

@@ -1,5 +1,5 @@
 // Pooling, padding, upsampling and channel dropout as modules, ModuleList, and convolutions' padding modes.
-#include <adjoint/core/random.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/linear.h>

@@ -1,7 +1,7 @@
 // Layers with state under checkpoint(), which runs them twice.
-#include <adjoint/core/check.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/embedding.h>
 #include <adjoint/nn/linear.h>

@@ -1,8 +1,8 @@
 // Recurrent layers: derivatives, lengths, states, precision, and what they refuse. sequence_layers_test.cpp has
 // PyTorch's values.
-#include <adjoint/core/autocast.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/autocast.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/clone.h>
 #include <adjoint/nn/recurrent.h>
 #include <adjoint/nn/safetensors.h>

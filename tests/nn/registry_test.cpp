@@ -1,5 +1,5 @@
 // The registry is the only truth: assigning parameters and child modules, through whichever handle.
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/linear.h>

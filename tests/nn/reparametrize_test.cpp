@@ -1,6 +1,6 @@
 // weight_norm and spectral_norm against PyTorch's (fixtures/make_reparametrize.py), in modules, files and Sequentials.
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/linear.h>

@@ -1,5 +1,5 @@
 // Modules to safetensors files and back, and the state after memory runs out on the way.
-#include <adjoint/core/file.h>
+#include <adjoint/core/base/file.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/tests/nn/safetensors_files.h>
 #include <adjoint/tests/support/errors.h>

@@ -1,6 +1,6 @@
 // The safetensors format against a reference file (tests/fixtures/make_safetensors_fixture.py), round trips, and a
 // table of files that break the format.
-#include <adjoint/core/file.h>
+#include <adjoint/core/base/file.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/tests/nn/safetensors_files.h>
 #include <adjoint/tests/support/errors.h>

@@ -1,7 +1,7 @@
 // What the tests of recurrent, attention and transformer layers share.
 #pragma once
 
-#include <adjoint/core/gradcheck.h>
+#include <adjoint/core/autograd/gradcheck.h>
 #include <adjoint/nn/clone.h>
 #include <adjoint/nn/module.h>
 

@@ -1,5 +1,5 @@
 // Recurrent layers, attention and transformer layers beside PyTorch's, with gradients: values, names and states.
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/nn/recurrent.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/nn/transformer.h>

@@ -1,6 +1,6 @@
 // Layers, losses and initialisers as PyTorch's users write them: each line stands beside PyTorch's call, and gives the
 // same as the options by name.
-#include <adjoint/core/random.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/embedding.h>

@@ -1,6 +1,6 @@
 // Convolutions in chunks against those of the whole sequence.
-#include <adjoint/core/device.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/device.h>
 #include <adjoint/nn/streaming.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/tests/support/errors.h>

@@ -1,6 +1,6 @@
 // The dtypes of every operator of the registry and of the convolutions inside a region of mixed precision, against
 // those of PyTorch's lists (tests/fixtures/make_autocast.py).
-#include <adjoint/core/autocast.h>
+#include <adjoint/core/autograd/autocast.h>
 #include <adjoint/ops/conv/conv.h>
 #include <adjoint/tests/support/fixtures.h>
 #include <adjoint/tests/support/operator_cases.h>

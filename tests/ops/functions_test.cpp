@@ -1,7 +1,7 @@
 // Functions that are made of others (ops/functions.h): values as PyTorch gives them, gradients, dtypes, bad calls.
-#include <adjoint/core/gradcheck.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/gradcheck.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/ops/functions.h>
 #include <adjoint/ops/index/index.h>
 #include <adjoint/ops/reduce/reduce.h>

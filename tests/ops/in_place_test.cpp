@@ -1,8 +1,8 @@
 // Functions of elements in place: each leaves in the tensor what the function gives, through any strides, and is never
 // recorded.
-#include <adjoint/core/factories.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/tensor/factories.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/index/index.h>
 #include <adjoint/ops/join/join.h>

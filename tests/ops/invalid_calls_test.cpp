@@ -1,11 +1,11 @@
 // Random calls of core and of every operator: no crash, and every error names the function called.
 
-#include <adjoint/core/gradcheck.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/precision.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/stream.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/gradcheck.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/base/precision.h>
+#include <adjoint/core/base/stream.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/ops/conv/conv.h>
 #include <adjoint/ops/conv/workspace.h>
 #include <adjoint/ops/elementwise/elementwise.h>

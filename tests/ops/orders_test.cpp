@@ -1,7 +1,7 @@
 // Derivatives of orders 1 to 4 where a formula may be correct only to first order: at the places where abs, max, sign
 // or where change sides. If the derivatives of both sides have one limit there, that is the derivative.
-#include <adjoint/core/check.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/ops/conv/conv.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/join/join.h>

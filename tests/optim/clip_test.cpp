@@ -1,6 +1,6 @@
 // Gradient clipping against PyTorch's numbers (tests/fixtures/optim.json).
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/parallel.h>
 #include <adjoint/optim/clip.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/fixtures.h>

@@ -1,5 +1,5 @@
 // Averages of weights against PyTorch's AveragedModel (tests/fixtures/optim.json), and their state.
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/nn/freeze.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/norm.h>

@@ -1,6 +1,6 @@
 // Gradients in one buffer a group: the same steps as without, addresses that stay, and operations that put gradients
 // elsewhere.
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/optim/adam.h>

@@ -1,6 +1,6 @@
 // Updates that depend on numbers in the device's memory: clipping on the way into the update, and updates that a
 // GradScaler leaves out, which do not count.
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/optim/adagrad.h>
 #include <adjoint/optim/adam.h>

@@ -1,6 +1,6 @@
 // GradScaler against PyTorch's (tests/fixtures/optim.json), the updates it skips, and its state.
-#include <adjoint/core/autocast.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/autocast.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/nn/checkpoint.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/loss/loss.h>

@@ -1,11 +1,11 @@
 // Training steps as CUDA graphs: every weight has the bits that the plain step gives, step by step.
-#include <adjoint/core/autocast.h>
-#include <adjoint/core/graphed_step.h>
-#include <adjoint/core/memory.h>
-#include <adjoint/core/pinned.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/stream.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/autocast.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/stream.h>
+#include <adjoint/core/graph/graphed_step.h>
+#include <adjoint/core/memory/memory.h>
+#include <adjoint/core/memory/pinned.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/norm.h>

@@ -1,6 +1,6 @@
 // The host's part of optimisers, schedules and averages in the replay of a captured step, on a device that only
 // pretends to record: kernels run while the step is captured, and not in replays.
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/ema.h>
 #include <adjoint/optim/grad_scaler.h>

@@ -1,5 +1,5 @@
 // Groups of parameters: options, learning rates and state of their own; groups by name, type and function.
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/norm.h>
 #include <adjoint/nn/sequential.h>

@@ -1,6 +1,6 @@
 // Optimisers of half-precision parameters: state in float32, one rounding of the parameter a step.
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/ops/loss/loss.h>

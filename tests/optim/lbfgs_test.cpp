@@ -1,5 +1,5 @@
 // L-BFGS beside PyTorch's, on Rosenbrock's function.
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/optim/grad_scaler.h>

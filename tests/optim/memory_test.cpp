@@ -1,10 +1,10 @@
 // A training takes as much memory at step 20,000 as at step 100, plainly and through GraphedStep; on the CPU at step
 // 400.
-#include <adjoint/core/graphed_step.h>
-#include <adjoint/core/memory.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/stream.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/stream.h>
+#include <adjoint/core/graph/graphed_step.h>
+#include <adjoint/core/memory/memory.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/norm.h>

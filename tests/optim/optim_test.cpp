@@ -1,5 +1,5 @@
 // Optimisers and schedules against PyTorch's numbers (tests/fixtures/optim.json), and their state.
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/optim/grad_scaler.h>
 #include <adjoint/tests/optim/optim_fixture.h>

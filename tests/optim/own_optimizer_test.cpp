@@ -1,5 +1,5 @@
 // An optimiser that a program derives from Optimizer.
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/optim/optimizer.h>
 #include <adjoint/optim/sgd.h>

@@ -1,5 +1,5 @@
 // Parameters that get gradients and are in no optimiser: named once, and only where that is a mistake.
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/nn/clone.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/module.h>

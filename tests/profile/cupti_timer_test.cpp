@@ -1,8 +1,8 @@
 // Device times by CUPTI, beside those by events.
-#include <adjoint/core/cupti/cupti_timer.h>
-#include <adjoint/core/profiler.h>
-#include <adjoint/core/stream.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/stream.h>
+#include <adjoint/core/profile/cupti/cupti_timer.h>
+#include <adjoint/core/profile/profiler.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 
 #include <gtest/gtest.h>

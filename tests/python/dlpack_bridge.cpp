@@ -1,8 +1,8 @@
 // Functions that test_dlpack.py calls through ctypes: tensors of Adjoint's, out and in.
-#include <adjoint/core/device.h>
-#include <adjoint/core/dlpack.h>
-#include <adjoint/core/stream.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/device.h>
+#include <adjoint/core/base/stream.h>
+#include <adjoint/core/tensor/dlpack.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <memory>

@@ -1,8 +1,8 @@
 // A training that is killed at random places, and started again until it is done, ends with the bits of one that never
 // stopped: 25 kills, or as many as ADJOINT_KILLS says.
-#include <adjoint/core/device.h>
-#include <adjoint/core/file.h>
-#include <adjoint/core/random.h>
+#include <adjoint/core/base/device.h>
+#include <adjoint/core/base/file.h>
+#include <adjoint/core/tensor/random.h>
 
 #include <gtest/gtest.h>
 

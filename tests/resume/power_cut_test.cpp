@@ -1,6 +1,6 @@
 // Checkpoints after a power cut: of everything that one may leave on the disk, the last step that was saved, or a later
 // one, can be loaded.
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/nn/checkpoint.h>
 #include <adjoint/tests/resume/disk_log.h>
 

@@ -1,6 +1,6 @@
 #include <adjoint/tests/support/absent_device.h>
 
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 
 #include <memory>
 #include <utility>

@@ -1,8 +1,8 @@
 // Operands of a device that this machine need not have.
 #pragma once
 
-#include <adjoint/core/shape.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/shape.h>
+#include <adjoint/core/tensor/tensor.h>
 
 namespace adjoint::testing {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #ifdef ADJOINT_WITH_CUDA
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/ops/conv/weight/plan.h>

@@ -1,7 +1,7 @@
 // A convolution problem with its data: integers small enough that every sum is exact in float32.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/tests/support/conv_cases.h>
 
 #include <vector>

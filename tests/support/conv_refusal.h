@@ -1,9 +1,9 @@
 // Calls of the convolutions that must be refused, shared by their tests.
 #pragma once
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/tape.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/tests/support/values.h>
 
 #include <gtest/gtest.h>

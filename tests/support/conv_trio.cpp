@@ -1,7 +1,7 @@
 #include <adjoint/tests/support/conv_trio.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/precision.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/precision.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_oracle.h>

@@ -2,7 +2,7 @@
 // (operator_cases.h) has its rows too.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <iosfwd>
 #include <string>

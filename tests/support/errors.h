@@ -1,7 +1,7 @@
 // EXPECT_ERROR(statement, "part", "part"): the statement throws adjoint::Error whose message holds every part.
 #pragma once
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 
 #include <gtest/gtest.h>
 

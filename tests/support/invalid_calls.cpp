@@ -1,7 +1,7 @@
 #include <adjoint/tests/support/invalid_calls.h>
 
-#include <adjoint/core/error.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/error.h>
 
 #include <gtest/gtest.h>
 

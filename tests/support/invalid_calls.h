@@ -2,7 +2,7 @@
 // called. Each module's tests have their own table of calls.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <functional>

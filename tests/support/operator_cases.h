@@ -6,7 +6,7 @@
 // headers and writes docs/operators.md.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/tests/support/elementwise_cases.h>
 
 #include <functional>

@@ -1,7 +1,7 @@
 // A device for captured steps that only pretends to record, on the CPU.
 #pragma once
 
-#include <adjoint/core/step_graphs.h>
+#include <adjoint/core/graph/step_graphs.h>
 
 #include <cstddef>
 #include <cstdlib>

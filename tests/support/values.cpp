@@ -1,6 +1,6 @@
 #include <adjoint/tests/support/values.h>
 
-#include <adjoint/core/convert.h>
+#include <adjoint/core/tensor/convert.h>
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Test data that is the same on every machine, and comparison of tensors with values.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
 #include <string>

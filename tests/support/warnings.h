@@ -1,7 +1,7 @@
 // Warnings that are taken in place of being printed.
 #pragma once
 
-#include <adjoint/core/warning.h>
+#include <adjoint/core/base/warning.h>
 
 #include <string>
 #include <vector>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <adjoint/core/distributed/world.h>
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/tensor/dtype.h>
 
 #include <algorithm>
 #include <cmath>

@@ -4,12 +4,12 @@
 //
 // Waits poll, and give up after the timeout; MPI's own start and end, which block, are watched. After an error the
 // engine is unusable, and memory that MPI may still write to stays allocated.
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/core/distributed/mpi/combine.h>
 #include <adjoint/core/distributed/mpi/exchange.h>
 #include <adjoint/core/distributed/mpi/gpu.h>
-#include <adjoint/core/step_capture.h>
+#include <adjoint/core/graph/step_capture.h>
+#include <adjoint/core/tensor/copy.h>
 
 #include <algorithm>
 #include <condition_variable>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <adjoint/core/distributed/engine.h>
-#include <adjoint/core/shape.h>
+#include <adjoint/core/tensor/shape.h>
 
 #include <mpi.h>
 

@@ -3,11 +3,11 @@
 // they agree, that the GPU makes progress, and NCCL's status. If something is wrong, a rank may be waiting for its GPU,
 // which no exception can end, and the GPU's results are worthless; so the thread reports the problem and ends the
 // process. Ranks agree on the collectives in a CUDA graph at its capture, and on each replay as a whole.
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/stream.h>
 #include <adjoint/core/cuda/multiprocessors.h>
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/core/distributed/mpi/gpu.h>
-#include <adjoint/core/stream.h>
 
 #include <nccl.h>
 

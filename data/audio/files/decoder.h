@@ -1,7 +1,7 @@
 // The readers of the formats of sound files. Internal.
 #pragma once
 
-#include <adjoint/core/file.h>
+#include <adjoint/core/base/file.h>
 #include <adjoint/data/audio/audio.h>
 
 #include <cstdint>

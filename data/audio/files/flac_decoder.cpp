@@ -1,6 +1,6 @@
 // FLAC through libFLAC, which detects damage that libsndfile does not: frames with a wrong checksum, and samples whose
 // MD5 differs from the one stored by the encoder.
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/data/audio/files/decoder.h>
 
 #include <FLAC/stream_decoder.h>

@@ -1,5 +1,5 @@
 // Sound files through libsndfile.
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/data/audio/files/decoder.h>
 
 #include <sndfile.h>

@@ -2,7 +2,7 @@
 // four letters, a length and as many bytes. "data" has the samples, and RF64's first chunk, "ds64", their length.
 #include <adjoint/data/audio/files/decoder.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 
 #include <algorithm>
 #include <cctype>

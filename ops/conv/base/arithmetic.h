@@ -1,8 +1,8 @@
 // The arithmetics of the trio's kernels.
 #pragma once
 
-#include <adjoint/core/dtype.h>
-#include <adjoint/core/precision.h>
+#include <adjoint/core/base/precision.h>
+#include <adjoint/core/tensor/dtype.h>
 
 namespace adjoint::cuda {
 

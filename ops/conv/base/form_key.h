@@ -1,7 +1,7 @@
 // The key of everything on which a packed filter depends.
 #pragma once
 
-#include <adjoint/core/kept_forms.h>
+#include <adjoint/core/autograd/kept_forms.h>
 #include <adjoint/ops/conv/geometry.h>
 
 namespace adjoint {

@@ -2,7 +2,7 @@
 // times (bench_conv_candidates) also returns the others, one after the other.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 
 #include <limits>
 

@@ -12,8 +12,8 @@
 // instead, `lanes` columns a step.
 #pragma once
 
-#include <adjoint/core/divider.h>
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/divider.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/ops/conv/base/arithmetic.h>
 #include <adjoint/ops/conv/geometry.h>
 

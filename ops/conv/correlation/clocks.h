@@ -1,7 +1,7 @@
 // The costs of the tensor-core kernels' plans for conv and conv_transpose, by which plans are compared.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/ops/conv/correlation/plan.h>
 
 #include <cstdint>

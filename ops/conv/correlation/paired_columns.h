@@ -7,7 +7,7 @@
 // neighbouring places, where the filter may have taps.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/ops/conv/geometry.h>
 
 #include <cstdint>

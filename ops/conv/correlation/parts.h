@@ -2,8 +2,8 @@
 // the filter, and the maximum number of each.
 #pragma once
 
-#include <adjoint/core/divider.h>
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/base/divider.h>
+#include <adjoint/core/tensor/dtype.h>
 #include <adjoint/ops/conv/base/machine.h>
 
 #include <cstdint>

@@ -34,9 +34,9 @@
 // whatever the extents of a plane, and only the last tile may be partly empty. Positions on zeros have no result.
 #pragma once
 
+#include <adjoint/core/base/divider.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/core/cuda/tensor_map.h>
-#include <adjoint/core/divider.h>
-#include <adjoint/core/export.h>
 #include <adjoint/ops/conv/base/arithmetic.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/rows_aligned.h>

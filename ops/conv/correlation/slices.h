@@ -4,7 +4,7 @@
 // determines the number of slices, and so the bits.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/ops/conv/base/arithmetic.h>
 #include <adjoint/ops/conv/correlation/plan.h>
 

@@ -12,8 +12,8 @@
 // permuted by the copy engine's swizzle, so that lanes that hold a product's sums have no bank conflicts.
 #pragma once
 
+#include <adjoint/core/base/export.h>
 #include <adjoint/core/cuda/tensor_map.h>
-#include <adjoint/core/export.h>
 #include <adjoint/ops/conv/correlation/plan.h>
 
 #include <cstdint>

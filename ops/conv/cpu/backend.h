@@ -2,7 +2,7 @@
 // bias, the third operand of the first two, may be undefined, and results are written completely.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/conv/geometry.h>
 
 #include <span>

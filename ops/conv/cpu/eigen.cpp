@@ -11,7 +11,7 @@
 //   conv:            feature piece += filter tap   * image piece
 //   conv_transpose:  image piece   += filter tap^T * feature piece
 //   conv_weight:     filter tap    += feature piece * image piece^T
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/base/parallel.h>
 #include <adjoint/ops/conv/cpu/backend.h>
 
 #include <Eigen/Core>

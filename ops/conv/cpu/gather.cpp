@@ -3,8 +3,8 @@
 // Shapes and the instruction set determine how work is split, never the number of threads, and one task sums each
 // output in a fixed order.
 
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/conv/base/form_key.h>
 #include <adjoint/ops/conv/cpu/backend.h>
 #include <adjoint/ops/conv/cpu/dispatch.h>

@@ -1,6 +1,6 @@
 #include <adjoint/ops/conv/cpu/gather_plan.h>
 
-#include <adjoint/core/quotients.h>
+#include <adjoint/core/base/quotients.h>
 
 #include <algorithm>
 #include <utility>

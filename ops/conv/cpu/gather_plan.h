@@ -1,7 +1,7 @@
 // Turns a ConvGeometry into the plans that compute conv and conv_transpose. Internal to ops/conv/cpu.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/ops/conv/cpu/kernels.h>
 #include <adjoint/ops/conv/geometry.h>
 

@@ -1,5 +1,5 @@
 // The trio on the CPU: the backend, the dtype of the computation, and the activation.
-#include <adjoint/core/cpu_backend.h>
+#include <adjoint/core/base/cpu_backend.h>
 #include <adjoint/ops/conv/cpu/backend.h>
 #include <adjoint/ops/conv/kernels.h>
 #include <adjoint/ops/elementwise/activate.h>

@@ -4,7 +4,7 @@
 //
 // Each tap sums over just the positions whose image position exists.
 
-#include <adjoint/core/quotients.h>
+#include <adjoint/core/base/quotients.h>
 #include <adjoint/ops/conv/cpu/backend.h>
 #include <adjoint/ops/conv/cpu/weight_chunks.h>
 #include <adjoint/ops/conv/cpu/weight_narrow.h>

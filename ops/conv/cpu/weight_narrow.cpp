@@ -2,7 +2,7 @@
 // separately and then added up in order, as determined by shapes alone.
 #include <adjoint/ops/conv/cpu/weight_narrow.h>
 
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/base/parallel.h>
 #include <adjoint/ops/conv/cpu/weight_chunks.h>
 
 #include <vector>

@@ -1,7 +1,7 @@
 // conv_weight if a group's channels would not fill a vector.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/conv/cpu/dispatch.h>
 #include <adjoint/ops/conv/geometry.h>
 

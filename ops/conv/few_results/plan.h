@@ -2,8 +2,8 @@
 // layer with one channel. Plain C++ for host and device, tested without a GPU; README.md describes how the work is cut.
 #pragma once
 
-#include <adjoint/core/divider.h>
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/divider.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/ops/conv/base/arithmetic.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/geometry.h>

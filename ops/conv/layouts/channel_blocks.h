@@ -8,7 +8,7 @@
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/tensor/dtype.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/geometry.h>
 

@@ -16,7 +16,7 @@
 // engine wants them. That is the move of strides as channels at stride 1.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/ops/conv/geometry.h>
 #include <adjoint/ops/conv/layouts/samples_last.h>
 #include <adjoint/ops/conv/layouts/unshuffle.h>

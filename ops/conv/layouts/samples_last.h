@@ -1,7 +1,7 @@
 // Copies with samples behind positions, for conv_weight, which sums over samples as over positions.
 #pragma once
 
-#include <adjoint/core/divider.h>
+#include <adjoint/core/base/divider.h>
 #include <adjoint/ops/conv/geometry.h>
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // zeros where a plane has no position, and put together again.
 #pragma once
 
-#include <adjoint/core/divider.h>
+#include <adjoint/core/base/divider.h>
 #include <adjoint/ops/conv/geometry.h>
 
 #include <array>

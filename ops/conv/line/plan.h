@@ -11,8 +11,8 @@
 // row's or a plane's end compute results that are not stored.
 #pragma once
 
-#include <adjoint/core/divider.h>
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/divider.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/ops/conv/base/arithmetic.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/geometry.h>

@@ -2,7 +2,7 @@
 // progression, clipped to the source's extent, so that loops over it need no test. Plain C++, for host and device.
 #pragma once
 
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/tensor/dtype.h>
 #include <adjoint/ops/conv/geometry.h>
 
 #include <cstdint>

@@ -22,10 +22,10 @@
 // number, and so the bits.
 #pragma once
 
+#include <adjoint/core/base/divider.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/core/cuda/tensor_map.h>
-#include <adjoint/core/divider.h>
-#include <adjoint/core/dtype.h>
-#include <adjoint/core/export.h>
+#include <adjoint/core/tensor/dtype.h>
 #include <adjoint/ops/conv/base/arithmetic.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/geometry.h>

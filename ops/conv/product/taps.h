@@ -7,7 +7,7 @@
 //     filter[f][c][tap] = sum over positions q, samples n of feature[f][q][n] * image[c][q * stride + tap][n]
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/ops/conv/geometry.h>
 #include <adjoint/ops/conv/layouts/samples_last.h>
 #include <adjoint/ops/conv/product/plan.h>

@@ -3,8 +3,8 @@
 // work is cut.
 #pragma once
 
-#include <adjoint/core/divider.h>
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/divider.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/geometry.h>
 

@@ -2,7 +2,7 @@
 // slices of their sums.
 #pragma once
 
-#include <adjoint/core/divider.h>
+#include <adjoint/core/base/divider.h>
 
 #include <cstdint>
 

@@ -13,8 +13,8 @@
 // (sums/taps.h). The geometry alone determines their number.
 #pragma once
 
-#include <adjoint/core/divider.h>
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/divider.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/geometry.h>
 #include <adjoint/ops/conv/layouts/channel_blocks.h>

@@ -2,8 +2,8 @@
 // tested without a GPU.
 #pragma once
 
+#include <adjoint/core/base/export.h>
 #include <adjoint/core/cuda/tensor_map.h>
-#include <adjoint/core/export.h>
 #include <adjoint/ops/conv/weight/plan.h>
 
 #include <cstdint>

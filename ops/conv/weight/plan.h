@@ -18,7 +18,7 @@
 // the same.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/ops/conv/base/arithmetic.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/geometry.h>

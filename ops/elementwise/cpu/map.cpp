@@ -1,8 +1,8 @@
 #include <adjoint/ops/elementwise/cpu/map.h>
 
-#include <adjoint/core/convert_spans.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/strided.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/convert_spans.h>
+#include <adjoint/core/tensor/strided.h>
 
 #include <algorithm>
 #include <array>

@@ -2,10 +2,10 @@
 // vectorises; operands that are not contiguous are gathered, a block at a time, into buffers that stay in the L1 cache.
 #pragma once
 
-#include <adjoint/core/convert.h>
-#include <adjoint/core/cpu_targets.h>
-#include <adjoint/core/tensor.h>
-#include <adjoint/core/vector_math.h>
+#include <adjoint/core/base/cpu_targets.h>
+#include <adjoint/core/base/vector_math.h>
+#include <adjoint/core/tensor/convert.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/elementwise/functor.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // Elementwise kernels on CUDA: a functor between storage types, run by core's launcher.
 #pragma once
 
-#include <adjoint/core/convert.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/convert.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/elementwise/functor.h>
 #include <adjoint/core/cuda/elementwise.cuh>
 

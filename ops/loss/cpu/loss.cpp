@@ -1,7 +1,7 @@
 // Losses on the CPU. Sums are those of ops/reduce, over a functor's values of pairs of elements, in float64 from one
 // block to the next.
-#include <adjoint/core/convert.h>
-#include <adjoint/core/fill.h>
+#include <adjoint/core/tensor/convert.h>
+#include <adjoint/core/tensor/fill.h>
 #include <adjoint/ops/loss/kernels.h>
 #include <adjoint/ops/reduce/cpu/pairs.h>
 

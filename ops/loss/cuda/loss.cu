@@ -1,6 +1,6 @@
 // Losses on CUDA. Sums are those of ops/reduce, over elements that are computed from the operands'.
-#include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/backend.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/ops/loss/kernels.h>
 #include <adjoint/core/cuda/elementwise.cuh>
 #include <adjoint/ops/reduce/cuda/pairs.cuh>

@@ -1,6 +1,6 @@
 #include <adjoint/ops/matmul/cpu/dispatch.h>
 
-#include <adjoint/core/storage.h>
+#include <adjoint/core/tensor/storage.h>
 
 namespace adjoint::cpu {
 

@@ -1,7 +1,7 @@
 // The inner kernels of the instruction set in use, and their scratch memory.
 #pragma once
 
-#include <adjoint/core/cpu_isa.h>
+#include <adjoint/core/base/cpu_isa.h>
 #include <adjoint/ops/matmul/cpu/kernels.h>
 
 #include <cstddef>

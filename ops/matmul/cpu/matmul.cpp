@@ -1,13 +1,13 @@
 // Matrix products on the CPU. Sums over the inner axis are split: blocks of products are summed separately and added up
 // in order within a slice of kSliceInner. Slices are separate products, which are then added up in pairs.
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/cpu_backend.h>
-#include <adjoint/core/fill.h>
-#include <adjoint/core/op.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/quotients.h>
-#include <adjoint/core/strided.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/cpu_backend.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/base/quotients.h>
+#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/tensor/fill.h>
+#include <adjoint/core/tensor/strided.h>
 #include <adjoint/ops/matmul/cpu/product.h>
 #include <adjoint/ops/matmul/cpu/widen.h>
 #include <adjoint/ops/matmul/kernels.h>

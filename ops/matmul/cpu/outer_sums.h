@@ -9,8 +9,8 @@
 // this depends on shapes and the instruction set, not on threads.
 #pragma once
 
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/quotients.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/base/quotients.h>
 #include <adjoint/ops/matmul/cpu/dispatch.h>
 
 #include <algorithm>

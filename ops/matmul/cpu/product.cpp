@@ -1,7 +1,7 @@
 #include <adjoint/ops/matmul/cpu/product.h>
 
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/quotients.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/base/quotients.h>
 #include <adjoint/ops/matmul/cpu/dispatch.h>
 #include <adjoint/ops/matmul/cpu/outer_sums.h>
 

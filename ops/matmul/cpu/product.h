@@ -3,7 +3,7 @@
 // number of threads, and one task sums each result in a fixed order.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/matmul/cpu/kernels.h>
 #include <adjoint/ops/matmul/kernels.h>
 

@@ -1,8 +1,8 @@
 // 16-bit floats: their products and convolutions are computed in float32 and rounded once.
 #pragma once
 
-#include <adjoint/core/copy.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 
 #include <span>
 #include <vector>

@@ -1,9 +1,9 @@
-#include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
+#include <adjoint/core/autograd/op.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/precision.h>
 #include <adjoint/core/cuda/blas.h>
-#include <adjoint/core/fill.h>
-#include <adjoint/core/op.h>
-#include <adjoint/core/precision.h>
+#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/tensor/fill.h>
 #include <adjoint/ops/matmul/kernels.h>
 
 namespace adjoint::cuda {

@@ -1,8 +1,8 @@
 // Normalisation on the CPU. Rows are processed in blocks that stay in the L1 cache, and sums of blocks are added up in
 // float64.
-#include <adjoint/core/fill.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/fill.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/elementwise/cpu/map.h>
 #include <adjoint/ops/norm/kernels.h>
 #include <adjoint/ops/reduce/cpu/stages.h>

@@ -1,6 +1,6 @@
 // The gradients of normalisation on CUDA.
-#include <adjoint/core/copy.h>
 #include <adjoint/core/cuda/backend.h>
+#include <adjoint/core/tensor/copy.h>
 #include <adjoint/ops/norm/cuda/held_gradients.cuh>
 
 namespace adjoint::cuda {

@@ -10,7 +10,7 @@
 
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/core/cuda/pack.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/norm/kernels.h>
 #include <adjoint/core/cuda/lanes.cuh>
 #include <adjoint/ops/reduce/cuda/reduce.cuh>

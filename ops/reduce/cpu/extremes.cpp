@@ -1,5 +1,5 @@
 // The largest and the least elements, and their places, on the CPU.
-#include <adjoint/core/fill.h>
+#include <adjoint/core/tensor/fill.h>
 #include <adjoint/ops/reduce/cpu/stages.h>
 #include <adjoint/ops/reduce/kernels.h>
 

@@ -1,6 +1,6 @@
 // Means and variances on the CPU. A chunk, which stays in a core's cache, is added up twice: distances from its first
 // row give a mean that is right up to rounding, and distances from that mean give the moments.
-#include <adjoint/core/fill.h>
+#include <adjoint/core/tensor/fill.h>
 #include <adjoint/ops/elementwise/cpu/map.h>
 #include <adjoint/ops/reduce/cpu/rescaled.h>
 #include <adjoint/ops/reduce/cpu/stages.h>

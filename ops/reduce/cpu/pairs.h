@@ -2,8 +2,8 @@
 // they are added up like elements (stages.h).
 #pragma once
 
-#include <adjoint/core/convert.h>
-#include <adjoint/core/convert_spans.h>
+#include <adjoint/core/tensor/convert.h>
+#include <adjoint/core/tensor/convert_spans.h>
 #include <adjoint/ops/reduce/cpu/stages.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Sums, products, norms and logsumexp on the CPU.
-#include <adjoint/core/fill.h>
+#include <adjoint/core/tensor/fill.h>
 #include <adjoint/ops/reduce/cpu/pairs.h>
 #include <adjoint/ops/reduce/cpu/rescaled.h>
 #include <adjoint/ops/reduce/kernels.h>

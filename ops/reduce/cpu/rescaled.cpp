@@ -1,8 +1,8 @@
 #include <adjoint/ops/reduce/cpu/rescaled.h>
 
-#include <adjoint/core/convert.h>
-#include <adjoint/core/copy.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/tensor/convert.h>
+#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/reduce/combine.h>
 
 #include <algorithm>

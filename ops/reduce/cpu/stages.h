@@ -6,9 +6,9 @@
 // halves, into one.
 #pragma once
 
-#include <adjoint/core/cpu_targets.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/base/cpu_targets.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/reduce/combine.h>
 #include <adjoint/ops/reduce/stages.h>
 

@@ -1,7 +1,7 @@
 // A functor of pairs of elements, as the source of a reduction on CUDA (reduce.cuh). For .cu files.
 #pragma once
 
-#include <adjoint/core/convert.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/ops/reduce/cuda/reduce.cuh>
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/core/cuda/pack.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/reduce/combine.h>
 #include <adjoint/ops/reduce/cuda/tiling.h>
 #include <adjoint/ops/reduce/kernels.h>

@@ -4,8 +4,8 @@
 // columns), so each warp reads neighbouring elements, whatever the shape. A block holds as many items as fit.
 #pragma once
 
-#include <adjoint/core/divider.h>
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/base/divider.h>
+#include <adjoint/core/tensor/dtype.h>
 #include <adjoint/ops/reduce/stages.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Transforms by Eigen's FFT on the CPU. Its numbers are vectors with one element each of several rows, which are so
 // transformed together, each with the same result as alone.
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/base/parallel.h>
 #include <adjoint/ops/signal/kernels.h>
 
 #include <unsupported/Eigen/FFT>

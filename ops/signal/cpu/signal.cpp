@@ -1,5 +1,5 @@
 // Overlapping sums and magnitudes on the CPU.
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/base/parallel.h>
 #include <adjoint/ops/elementwise/scalar_math.h>
 #include <adjoint/ops/signal/kernels.h>
 

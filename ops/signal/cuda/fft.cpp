@@ -1,6 +1,6 @@
 // Transforms by cuFFT: each thread's plans, most recently used first, and their workspace in the order of the current
 // stream.
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/signal/kernels.h>
 

@@ -2,8 +2,8 @@
 // computes the activation's and the bias's gradients together.
 #ifdef ADJOINT_WITH_CUDA
 
-#include <adjoint/core/gradcheck.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/gradcheck.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/ops/elementwise/activate.h>
 #include <adjoint/tests/support/activations.h>

@@ -1,7 +1,7 @@
 // Convolutions with an activation against the two calls that they stand for.
 
-#include <adjoint/core/gradcheck.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/gradcheck.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/ops/conv/conv.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/activations.h>

@@ -1,7 +1,7 @@
 // The C interface: its results, and that every input has a status and a message.
 
-#include <adjoint/core/cpu_backend.h>
-#include <adjoint/core/device.h>
+#include <adjoint/core/base/cpu_backend.h>
+#include <adjoint/core/base/device.h>
 #include <adjoint/ops/conv/c_api.h>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // CPU against CUDA over the whole case table, gradients on the GPU, and the same bits from run to run.
 
-#include <adjoint/core/gradcheck.h>
+#include <adjoint/core/autograd/gradcheck.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_trio.h>
 #include <adjoint/tests/support/values.h>

@@ -2,7 +2,7 @@
 
 #include <adjoint/ops/conv/conv.h>
 
-#include <adjoint/core/gradcheck.h>
+#include <adjoint/core/autograd/gradcheck.h>
 #include <adjoint/tests/support/conv_refusal.h>
 #include <adjoint/tests/support/values.h>
 

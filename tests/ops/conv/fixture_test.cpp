@@ -1,7 +1,7 @@
 // PyTorch's results and gradients for every combination of attributes (tests/fixtures/make_conv_fixtures.py), at
 // tolerance zero: its numbers are integers. They settle the conventions: layouts, output_padding, groups.
 
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/ops/conv/conv.h>
 #include <adjoint/tests/support/fixtures.h>
 #include <adjoint/tests/support/values.h>

@@ -1,9 +1,9 @@
 // First and second derivatives of the trio and its front ends. The trio is bilinear, so central differences are exact
 // for any step: eps = 1 on integers leaves no room for a wrong gradient.
 
-#include <adjoint/core/device.h>
-#include <adjoint/core/gradcheck.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/gradcheck.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/device.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_problem.h>
 #include <adjoint/tests/support/values.h>

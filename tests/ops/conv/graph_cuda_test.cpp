@@ -1,8 +1,8 @@
 // Forward and backward of transposed convolutions, captured in a CUDA graph and replayed.
 #ifdef ADJOINT_WITH_CUDA
 
-#include <adjoint/core/stream.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/stream.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_layers.h>

@@ -2,10 +2,10 @@
 // beside other streams; results of more elements than 31 bits count.
 #ifdef ADJOINT_WITH_CUDA
 
+#include <adjoint/core/base/error.h>
+#include <adjoint/core/base/stream.h>
 #include <adjoint/core/cuda/multiprocessors.h>
 #include <adjoint/core/cuda/tensor_map.h>
-#include <adjoint/core/error.h>
-#include <adjoint/core/stream.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_layers.h>

@@ -1,6 +1,6 @@
 // The CPU's results do not depend on the number of threads, nor on the run.
 
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/base/parallel.h>
 #include <adjoint/tests/support/conv_trio.h>
 
 #include <gtest/gtest.h>

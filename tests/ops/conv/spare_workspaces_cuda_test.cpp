@@ -1,8 +1,8 @@
 // Workspaces that a thread keeps for its next kernels on the default stream (core/cuda/spare_workspaces.h): kernels
 // that use them are correct, from several threads, between shapes and streams.
 
-#include <adjoint/core/memory.h>
-#include <adjoint/core/stream.h>
+#include <adjoint/core/base/stream.h>
+#include <adjoint/core/memory/memory.h>
 #include <adjoint/tests/support/conv_trio.h>
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // The trio's use of a GPU's memory besides operands and results: none on the CPU, bounded by the filter's size and a
 // constant on a GPU.
 
-#include <adjoint/core/precision.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/precision.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/conv/workspace.h>
 #include <adjoint/tests/support/conv_layers.h>
 #include <adjoint/tests/support/errors.h>

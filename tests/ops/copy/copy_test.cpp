@@ -1,6 +1,6 @@
 // to, clone and contiguous: values for every pair of dtypes, handles, gradients.
 #include <adjoint/adjoint.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>
 

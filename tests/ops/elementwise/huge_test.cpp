@@ -1,6 +1,6 @@
 // Functions of huge arguments: results and gradients equal their limits, although squares and exponentials on the way
 // leave the range.
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/ops/elementwise/activation.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/tests/support/values.h>

@@ -1,6 +1,6 @@
 // The dtypes of results whose operands have several, by PyTorch's rules, and their values and gradients.
-#include <adjoint/core/factories.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/tensor/factories.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/reduce/reduce.h>
 #include <adjoint/tests/support/errors.h>

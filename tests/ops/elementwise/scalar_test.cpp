@@ -1,7 +1,7 @@
 // Scalar operands: each is rounded to the tensor's dtype once, so that an operator with a scalar is the operator with
 // a tensor of it, bit for bit, forward and backward, on both devices.
-#include <adjoint/core/convert.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/loss/loss.h>
 #include <adjoint/ops/reduce/reduce.h>

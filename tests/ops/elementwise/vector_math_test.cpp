@@ -1,9 +1,9 @@
 // Functions of float32 that the CPU computes in vectors: accuracy, special values, and results that depend on the
 // element alone, not on its place, the threads or the operand's strides.
-#include <adjoint/core/cpu_isa.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/base/cpu_isa.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/random.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/ops/view/view.h>

@@ -1,9 +1,9 @@
 // Indexing cases that the registry has no form for: sizes that threads share, equal indices, writes through views,
 // calls refused on recorded tensors, and CUDA's indices out of range.
-#include <adjoint/core/device.h>
-#include <adjoint/core/factories.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/device.h>
+#include <adjoint/core/tensor/factories.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/ops/index/index.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>

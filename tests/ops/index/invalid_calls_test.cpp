@@ -1,5 +1,5 @@
 // Random calls that rearrange, pick and sample elements: no crash, and every error names the function called.
-#include <adjoint/core/factories.h>
+#include <adjoint/core/tensor/factories.h>
 #include <adjoint/ops/fold/fold.h>
 #include <adjoint/ops/grid/grid.h>
 #include <adjoint/ops/index/index.h>

@@ -1,7 +1,7 @@
 // cat, stack and pad: values, shapes, strides, every dtype, gradients, CUDA and bad input.
 
-#include <adjoint/core/gradcheck.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/gradcheck.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>

@@ -1,5 +1,5 @@
 // ssim and psnr at their bounds: equal images, levels far from 0, differences of any size.
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/loss/image.h>
 #include <adjoint/ops/reduce/reduce.h>

@@ -1,8 +1,8 @@
 // Losses: values, gradients of first and second order, accuracy of long sums, errors, CPU against CUDA.
-#include <adjoint/core/gradcheck.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/gradcheck.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/parallel.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/loss/classification.h>
 #include <adjoint/ops/loss/loss.h>

@@ -1,7 +1,7 @@
 // Attention where a query sees no key.
-#include <adjoint/core/gradcheck.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/gradcheck.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/matmul/attention.h>
 #include <adjoint/tests/support/values.h>

@@ -1,7 +1,7 @@
 // Long inner axes: exact if every partial sum is, otherwise within matmul.h's bound, in every layout, for every kernel,
 // batch and dtype; a Linear's weight gradient over many rows.
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/parallel.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/matmul/matmul.h>

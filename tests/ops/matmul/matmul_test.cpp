@@ -1,10 +1,10 @@
 // matmul against its definition in float64: PyTorch's shape rules, dtypes, strides, gradients, CUDA and bad input.
 
-#include <adjoint/core/cpu_backend.h>
-#include <adjoint/core/cpu_isa.h>
-#include <adjoint/core/gradcheck.h>
-#include <adjoint/core/precision.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/gradcheck.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/cpu_backend.h>
+#include <adjoint/core/base/cpu_isa.h>
+#include <adjoint/core/base/precision.h>
 #include <adjoint/ops/matmul/matmul.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>

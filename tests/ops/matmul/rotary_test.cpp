@@ -1,6 +1,6 @@
 // Rotary embeddings: what they are for, long sequences, and 16 bits.
-#include <adjoint/core/autocast.h>
-#include <adjoint/core/random.h>
+#include <adjoint/core/autograd/autocast.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/index/index.h>
 #include <adjoint/ops/matmul/rotary.h>

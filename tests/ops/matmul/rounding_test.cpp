@@ -1,7 +1,7 @@
 // Where linear and attention round 16-bit floats: once, behind the last sum.
-#include <adjoint/core/autocast.h>
-#include <adjoint/core/gradcheck.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/autocast.h>
+#include <adjoint/core/autograd/gradcheck.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/matmul/attention.h>
 #include <adjoint/ops/matmul/linear.h>

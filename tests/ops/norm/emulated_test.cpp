@@ -4,7 +4,7 @@
 #include <adjoint/ops/norm/cuda/gradients.cu>
 #include <adjoint/ops/norm/cuda/normalize.cu>
 
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/tests/support/emulation/placed.h>
 #include <adjoint/tests/support/values.h>

@@ -1,7 +1,7 @@
 // Normalisation with sizes that the registry's examples do not have, its accuracy, and the data it keeps.
-#include <adjoint/core/autocast.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/autocast.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/parallel.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/norm/norm.h>
 #include <adjoint/tests/support/errors.h>

@@ -1,5 +1,5 @@
 // Running statistics: of which dtypes they may be, how they follow a batch, and when they must not.
-#include <adjoint/core/gradcheck.h>
+#include <adjoint/core/autograd/gradcheck.h>
 #include <adjoint/ops/norm/norm.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>

@@ -1,8 +1,8 @@
 // The kernels of pooling on the emulator, beside the CPU's: values, places and gradients to the bit.
 #include <cuda_runtime.h>
 
-#include <adjoint/core/fill.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/tensor/fill.h>
 #include <adjoint/ops/pool/pool.h>
 
 // Of the library's inside, which it does not export.

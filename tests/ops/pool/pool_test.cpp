@@ -1,7 +1,7 @@
 // Pooling cases that the registry (support/operators/pool.cpp) has no form for: large planes, windows without elements,
 // and unpooling of one index twice.
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/parallel.h>
 #include <adjoint/ops/pool/pool.h>
 #include <adjoint/tests/support/values.h>
 

@@ -1,5 +1,5 @@
-#include <adjoint/core/device.h>
-#include <adjoint/core/random.h>
+#include <adjoint/core/base/device.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/ops/random/random.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>

@@ -1,4 +1,4 @@
-#include <adjoint/core/random.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/ops/random/random.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>

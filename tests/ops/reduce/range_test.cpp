@@ -1,5 +1,5 @@
 // Roots and shares whose squares and powers leave the range, or whose results are rounded, in between.
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/reduce/reduce.h>
 #include <adjoint/ops/signal/stft.h>

@@ -1,6 +1,6 @@
-#include <adjoint/core/gradcheck.h>
-#include <adjoint/core/random.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/gradcheck.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/tensor/random.h>
 #include <adjoint/ops/resample/resample.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/fixtures.h>

@@ -1,5 +1,5 @@
-#include <adjoint/core/device.h>
-#include <adjoint/core/gradcheck.h>
+#include <adjoint/core/autograd/gradcheck.h>
+#include <adjoint/core/base/device.h>
 #include <adjoint/ops/roll/roll.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>

@@ -1,8 +1,8 @@
 // Signal cases that the registry of operators has no form for: every length, rows that must not affect each other,
 // large sizes, round trips.
-#include <adjoint/core/device.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/device.h>
+#include <adjoint/core/base/parallel.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/signal/fft.h>
 #include <adjoint/ops/signal/frame.h>

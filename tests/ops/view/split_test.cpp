@@ -1,6 +1,6 @@
 // split, chunk and unbind on a tape: one call, whose gradient joins what the parts get.
-#include <adjoint/core/gradcheck.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/autograd/gradcheck.h>
+#include <adjoint/core/autograd/tape.h>
 #include <adjoint/ops/view/view.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>

@@ -1,6 +1,6 @@
 // The view members, embed and sum_to: values against index arithmetic, shared storage, gradients, refusals.
 #include <adjoint/adjoint.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>
 

@@ -1,6 +1,6 @@
 #include <adjoint/tests/support/emulation/emulator.h>
 
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/tensor/dtype.h>
 
 #include <algorithm>
 #include <array>

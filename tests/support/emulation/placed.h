@@ -1,7 +1,7 @@
 // Tensors for .cu files on the emulator: contiguous, at a place of the test's choice.
 #pragma once
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 
 #include <cmath>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include <adjoint/ops/conv/base/cuda/filter_space.h>
 
-#include <adjoint/core/step_capture.h>
-#include <adjoint/core/storage.h>
+#include <adjoint/core/graph/step_capture.h>
+#include <adjoint/core/tensor/storage.h>
 #include <adjoint/ops/conv/base/cuda/arithmetic.h>
 #include <adjoint/ops/conv/base/form_key.h>
 

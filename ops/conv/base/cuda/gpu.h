@@ -1,7 +1,7 @@
 // The properties of a problem's GPU by which kernels are chosen.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 
 #include <optional>
 

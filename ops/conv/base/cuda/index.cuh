@@ -1,7 +1,7 @@
 // Index arithmetic that the plain kernels share: 32 bits if everything fits, else 64.
 #pragma once
 
-#include <adjoint/core/divider.h>
+#include <adjoint/core/base/divider.h>
 #include <adjoint/ops/conv/geometry.h>
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // A call of one of the trio's operators on CUDA, and a kernel that may compute it.
 #pragma once
 
-#include <adjoint/core/dtype.h>
-#include <adjoint/core/precision.h>
+#include <adjoint/core/base/precision.h>
+#include <adjoint/core/tensor/dtype.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/geometry.h>
 #include <adjoint/ops/elementwise/activation.h>

@@ -1,7 +1,7 @@
 // Coefficients of the terms of kernels' times (terms.h), fitted to measured times by scripts/calibrate.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/ops/conv/base/cuda/problem.h>
 #include <adjoint/ops/conv/choose/cuda/terms.h>
 

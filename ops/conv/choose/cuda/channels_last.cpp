@@ -1,8 +1,8 @@
 #include <adjoint/ops/conv/choose/cuda/channels_last.h>
 
-#include <adjoint/core/copy.h>
 #include <adjoint/core/cuda/runtime.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/conv/base/cuda/filter_space.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>

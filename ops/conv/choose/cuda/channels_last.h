@@ -2,7 +2,7 @@
 // kernels, whichever is predicted to be faster.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/ops/conv/base/cuda/problem.h>
 
 namespace adjoint::cuda {

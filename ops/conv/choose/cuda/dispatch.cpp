@@ -1,6 +1,6 @@
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
 
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>

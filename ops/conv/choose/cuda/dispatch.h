@@ -6,7 +6,7 @@
 // wherever `plain` does.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/ops/conv/base/cuda/problem.h>
 #include <adjoint/ops/conv/choose/cuda/terms.h>
 

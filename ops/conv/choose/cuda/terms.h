@@ -3,7 +3,7 @@
 // machine, so any two kernels can be compared.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/ops/conv/base/cuda/problem.h>
 
 #include <array>

@@ -2,8 +2,8 @@
 // it unchanged: to lines that begin at multiples of 16 bytes, or transposed.
 #pragma once
 
+#include <adjoint/core/base/divider.h>
 #include <adjoint/core/cuda/pack.h>
-#include <adjoint/core/divider.h>
 #include <adjoint/ops/conv/base/rows_aligned.h>
 
 #include <cstdint>

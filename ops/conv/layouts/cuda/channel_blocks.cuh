@@ -1,7 +1,7 @@
 // Copies images in channel blocks (channel_blocks.h), rounded once; float32 may be split into heads and tails.
 #pragma once
 
-#include <adjoint/core/divider.h>
+#include <adjoint/core/base/divider.h>
 #include <adjoint/ops/conv/base/numbers.h>
 #include <adjoint/ops/conv/layouts/channel_blocks.h>
 #include <adjoint/ops/conv/base/cuda/arithmetic.cuh>

@@ -2,8 +2,8 @@
 // their rows, through a tile in shared memory; this version accesses the planes one element at a time.
 #pragma once
 
+#include <adjoint/core/base/divider.h>
 #include <adjoint/core/cuda/pack.h>
-#include <adjoint/core/divider.h>
 #include <adjoint/ops/conv/layouts/unshuffle.h>
 #include <adjoint/ops/conv/layouts/cuda/unshuffle_tile.cuh>
 #include <adjoint/ops/conv/layouts/cuda/unshuffle_vectors.cuh>

@@ -2,7 +2,7 @@
 // some results of 64 channels in shared memory: it reads runs of neighbouring elements, and writes rows of channels.
 #pragma once
 
-#include <adjoint/core/divider.h>
+#include <adjoint/core/base/divider.h>
 #include <adjoint/core/cuda/ptx.cuh>
 
 #include <cstdint>

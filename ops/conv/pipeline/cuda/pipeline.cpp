@@ -1,7 +1,7 @@
 // Calls the pipeline's kernel for an arithmetic; each has its own translation unit.
 #include <adjoint/ops/conv/pipeline/cuda/pipeline.h>
 
-#include <adjoint/core/check.h>
+#include <adjoint/core/base/check.h>
 
 namespace adjoint::cuda {
 

@@ -3,7 +3,7 @@
 // they are not met.
 #pragma once
 
-#include <adjoint/core/export.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/ops/conv/base/arithmetic.h>
 #include <adjoint/ops/conv/pipeline/plan.h>
 #include <adjoint/ops/conv/pipeline/weight_plan.h>

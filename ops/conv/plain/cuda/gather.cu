@@ -2,8 +2,8 @@
 // across threads and the result does not depend on the grid. Both are one loop over arithmetic progressions of taps
 // (tap_run.h); conv_transpose finds its progression by phase (geometry.h).
 
-#include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/launch.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/ops/conv/plain/cuda/plain.h>
 #include <adjoint/ops/conv/plain/plan.h>
 #include <adjoint/ops/conv/plain/tap_run.h>

@@ -1,8 +1,8 @@
 // conv_weight, plain: a block computes one tap of a small tile of (feature, image) channels, over one part of the sum
 // over batch and positions; a second kernel adds the parts in order. The cut of the sum depends on the shape alone.
 
-#include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/launch.h>
+#include <adjoint/core/tensor/convert.h>
 #include <adjoint/ops/conv/plain/cuda/plain.h>
 #include <adjoint/ops/conv/plain/plan.h>
 #include <adjoint/ops/conv/plain/tap_run.h>

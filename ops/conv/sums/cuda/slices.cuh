@@ -2,8 +2,8 @@
 // rounds once.
 #pragma once
 
+#include <adjoint/core/base/divider.h>
 #include <adjoint/core/cuda/pack.h>
-#include <adjoint/core/divider.h>
 #include <adjoint/ops/conv/base/cuda/problem.h>
 #include <adjoint/ops/conv/base/numbers.h>
 #include <adjoint/ops/elementwise/activate.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/tensor/dtype.h>
 #include <adjoint/ops/conv/sums/taps.h>
 
 namespace adjoint::cuda {

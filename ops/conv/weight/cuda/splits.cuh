@@ -2,7 +2,7 @@
 // in the filter's order.
 #pragma once
 
-#include <adjoint/core/divider.h>
+#include <adjoint/core/base/divider.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/weight/plan.h>
 #include <adjoint/core/cuda/ptx.cuh>

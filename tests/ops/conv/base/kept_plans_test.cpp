@@ -1,7 +1,7 @@
 // The cache of plans, without a GPU.
 #ifdef ADJOINT_WITH_CUDA
 
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/tests/support/conv_choices.h>
 #include <adjoint/tests/support/conv_machine.h>

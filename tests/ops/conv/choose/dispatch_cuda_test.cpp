@@ -1,6 +1,6 @@
 // How the CUDA kernel of a convolution is chosen, and problems of more elements than 32 bits count.
 
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_cases.h>
 #include <adjoint/tests/support/conv_choices.h>

@@ -2,7 +2,7 @@
 // and tiles, each a number of four digits. Changing a planner on purpose changes the table: with
 // ADJOINT_WRITE_PLANS=FILE in the environment the test writes a new one, and git shows the differences.
 #include <adjoint/bench/layers.h>
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/base/parallel.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/channelwise/plan.h>
 #include <adjoint/ops/conv/correlation/clocks.h>

@@ -4,7 +4,7 @@
 
 #ifdef ADJOINT_WITH_CUDA
 #include <adjoint/bench/layers.h>
-#include <adjoint/core/error.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/least_clocks.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>

@@ -2,7 +2,7 @@
 // over shapes that reach every tile, at odd addresses too; NaN and infinity as correlation.h promises.
 #ifdef ADJOINT_WITH_CUDA
 
-#include <adjoint/core/precision.h>
+#include <adjoint/core/base/precision.h>
 #include <adjoint/ops/conv/correlation/plan.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_cuda.h>

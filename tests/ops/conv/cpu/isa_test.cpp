@@ -1,7 +1,7 @@
 // Every instruction set that this CPU has, not only the best, and Eigen: exact on small integers, for every case.
 
-#include <adjoint/core/cpu_backend.h>
-#include <adjoint/core/cpu_isa.h>
+#include <adjoint/core/base/cpu_backend.h>
+#include <adjoint/core/base/cpu_isa.h>
 #include <adjoint/tests/support/conv_trio.h>
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // float16 for emulator.h. Not CUDA's own header.
 #pragma once
 
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/tensor/dtype.h>
 #include <cuda_runtime.h>
 
 #include <bit>

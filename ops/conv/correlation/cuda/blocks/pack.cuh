@@ -2,7 +2,7 @@
 // in channel blocks.
 #pragma once
 
-#include <adjoint/core/divider.h>
+#include <adjoint/core/base/divider.h>
 #include <adjoint/ops/conv/correlation/plan.h>
 #include <adjoint/ops/conv/base/cuda/arithmetic.cuh>
 #include <adjoint/ops/conv/correlation/cuda/filter/pack.cuh>

@@ -1,7 +1,7 @@
 // core/cuda/mma.cuh for emulator.h: the same names.
 #pragma once
 
-#include <adjoint/core/dtype.h>
+#include <adjoint/core/tensor/dtype.h>
 #include <adjoint/tests/support/emulation/emulator.h>
 #include <cuda_runtime.h>
 
