@@ -1,3 +1,4 @@
+// You are at stop 7 of 7 of the README's reading path, the loop: this is the training around it. The path ends here.
 #include "common/training.h"
 
 #include "common/canvas.h"
