@@ -39,7 +39,7 @@ Painting painted_ground(Dice& dice) {
   return painting;
 }
 
-/// Bright, so that shapes stand out from every ground.
+/// A bright colour, from which every ground differs.
 Rgb bright_color(Dice& dice) {
   const float white = dice.between(0.1F, 0.4F);
   return mix(hue_color(dice.between(0, 1)), {1, 1, 1}, white);

@@ -23,7 +23,7 @@ class RunFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  /// Removes an earlier training's files of these names, so that they do not exist until this training writes its own.
+  /// Removes an earlier training's files of these names. They do not exist until this training writes its own.
   void remove(const std::vector<std::string>& names) const;
 
  private:

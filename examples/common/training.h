@@ -72,7 +72,7 @@ class Training {
   virtual std::vector<std::string> names() const { return {"loss"}; }
   /// A batch on the device: the inputs of step() that change from step to step.
   virtual std::vector<adjoint::Tensor> next() = 0;
-  /// One step, made only of operators on the device: nothing is read back, so that a CUDA graph can hold it. Counts
+  /// One step, made only of operators on the device. It reads nothing back, because a CUDA graph must hold it. Counts
   /// kept on the host are updated in GraphedStep::on_replay(). Returns a scalar for each name.
   virtual std::vector<adjoint::Tensor> step(const std::vector<adjoint::Tensor>& batch) = 0;
   /// Distinguishes kinds of steps that do different work; the graph of one kind does not serve another.

@@ -15,7 +15,7 @@ namespace {
 using examples::Dice;
 
 constexpr float kPi = std::numbers::pi_v<float>;
-constexpr float kBefore = 0.4F;  // seconds that are made and dropped, so that sound has set in at the start
+constexpr float kBefore = 0.4F;  // seconds that are made and dropped, before sound has set in
 
 std::int64_t count_of(float seconds, float rate) { return static_cast<std::int64_t>(seconds * rate); }
 

@@ -36,8 +36,8 @@ std::pair<std::vector<Sound>, std::vector<Sound>> split(std::vector<Sound> sound
 /// FNV-1a of lengths and samples.
 std::uint64_t fingerprint(const std::vector<Sound>& sounds);
 
-/// Random pieces (samples), with equal probability for every place; shorter sounds have zeros around them. Each is made
-/// louder or softer, so that its peak lies between 0.1 and 0.95.
+/// Random pieces (samples), with equal probability for every place; shorter sounds have zeros around them. A gain
+/// brings each piece's peak between 0.1 and 0.95.
 class Pieces final : public adjoint::data::Dataset {
  public:
   Pieces(const std::vector<Sound>& sounds, std::int64_t samples, std::int64_t size);
