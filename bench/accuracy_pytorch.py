@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Errors of the transposed-convolution trio on a GPU, beside PyTorch's in the same mode.
+"""Compares the errors of the transposed-convolution trio on a GPU with PyTorch's in the same mode.
 
     bench/accuracy_pytorch.py [--precisions float32,tf32,bfloat16,float16] [--cases DCGAN,HiFi] [--others] [--share 8]
 
 The oracle is PyTorch in float64 on the same operands, rounded once to the result's dtype. An error is given as a
 multiple of u * sum of |terms|, where u is the precision's unit roundoff: 2^-24 for float32, 2^-11 for TF32 and float16,
-2^-8 for bfloat16. Operands are normal numbers, and their magnitudes: in sums of one sign, rounding that is biased adds
-up, and shows in the mean of the signed errors.
+2^-8 for bfloat16. Operands are normally distributed numbers, or their magnitudes: in sums of one sign, biased rounding
+adds up, and shows in the mean of the signed errors.
 
-Needs PyTorch with CUDA, and the shared library in ADJOINT_LIBRARY or build/. Writes --out (JSON).
+The program needs PyTorch with CUDA, and the shared library in ADJOINT_LIBRARY or build/. It writes --out (JSON).
 """
 
 import argparse
@@ -34,8 +34,8 @@ def value_of(part, function, tensors):
 
 
 def exactly(part, function, tensors):
-    """`part` in float64, and the sum of its terms' magnitudes."""
-    torch.backends.cudnn.benchmark = False  # trying every float64 kernel takes longer than the slowest
+    """Returns `part` in float64, and the sum of its terms' magnitudes."""
+    torch.backends.cudnn.benchmark = False  # trying every float64 kernel takes longer than the slowest one
     doubles = [t.double() for t in tensors]
     exact = value_of(part, function, doubles)
     magnitudes = value_of(part, function, [t.abs_() for t in doubles])
@@ -45,7 +45,7 @@ def exactly(part, function, tensors):
 
 def errors(value, exact, scale):
     share = (value.double() - exact.to(value.dtype).double()).div_(scale)
-    share.masked_fill_(scale == 0, 0)  # nothing to add up: no error either
+    share.masked_fill_(scale == 0, 0)  # a sum without terms has no error
     return {"max": share.abs().amax().item(), "rms": share.square().mean().sqrt().item(), "mean": share.mean().item()}
 
 
@@ -70,7 +70,7 @@ def measure(layer, precision, sign, share):
 
 
 def summary(results, part):
-    """Over cases: the largest error, the typical one and the largest bias of either side, and the ratios' means."""
+    """Returns over the cases both sides' largest error, typical error and largest bias, and mean ratios."""
     rows = [r["parts"][part] for r in results]
     sides = {
         side: {
@@ -106,9 +106,9 @@ def print_summary(means):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--precisions", default="float32,tf32,bfloat16,float16")
-    parser.add_argument("--cases", default="", help="only those whose names hold one of these words")
-    parser.add_argument("--others", action="store_true", help="the layers of layers/others.csv in place of the ten")
-    parser.add_argument("--share", type=int, default=8, help="1/share of each batch, since float64 is slow")
+    parser.add_argument("--cases", default="", help="only cases whose names contain one of these words")
+    parser.add_argument("--others", action="store_true", help="the layers of layers/others.csv instead of the ten")
+    parser.add_argument("--share", type=int, default=8, help="uses 1/share of each batch, because float64 is slow")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results/accuracy_cuda.json")
     return parser.parse_args()
 

@@ -1,5 +1,5 @@
-// Times transposed convolutions with an activation on a CUDA device: one operator against the two calls, forward and
-// with all gradients, in ms (the least of several runs of many calls each, host clock).
+// Times transposed convolutions with an activation on a CUDA device: one operator against two calls, forward and with
+// all gradients, in ms (the least of several runs of many calls each, by the host's clock).
 //
 //   bench_activation_cuda [float32|tf32|float16|bfloat16]
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Convolutions of channels_last tensors beside cuDNN's on one GPU: how many times faster, and how near to the floor.
+"""Compares convolutions of channels_last tensors on one GPU with cuDNN's: speedup, and share of the floor.
 
     bench/channels_last.py [--layers everyday] [--batches 4,16] [--precisions bfloat16,tf32] [--cases vgg] [--out FILE]
 
-Runs the 2-D layers of bench/layers/<layers>.csv, forward, input gradient and weight gradient each alone. Both sides get
-images and gradients in torch.channels_last; PyTorch gets its filter so, too, and adjoint.torch a contiguous one, as its
-modules keep them. Both sides take turns in one process, call by call, with a cold L2 and cudnn.benchmark: medians of the
-GPU's time. The floor is compare_pytorch.py's, whose functions this program uses. Results are compared with PyTorch's,
-and a difference makes the program fail.
+The program runs the 2-D layers of bench/layers/<layers>.csv, and times forward, input gradient and weight gradient each
+alone. Both sides get images and gradients in torch.channels_last. PyTorch gets its filter in channels_last too;
+adjoint.torch gets a contiguous filter, as its modules keep them. Both sides take turns in one process, call by call,
+with a cold L2 and cudnn.benchmark. Times are medians of the GPU's time. compare_pytorch.py, whose functions this
+program uses, describes the floor. The program compares results with PyTorch's, and fails if they differ.
 
-Layers without a batch of their own run at each of --batches. Needs PyTorch with CUDA, and the shared library in
-ADJOINT_LIBRARY or build/. Writes --out, by default bench/results/channels_last.md.
+Layers without a batch of their own run at each of --batches. The program needs PyTorch with CUDA, and the shared
+library in ADJOINT_LIBRARY or build/. It writes --out, by default bench/results/channels_last.md.
 """
 
 import argparse
@@ -29,12 +29,12 @@ import adjoint.torch as adj
 import layers
 
 OPERATORS = PARTS[:3]
-LEAST_MS = 0.01  # of cuDNN, for a layer to count as slower
+LEAST_MS = 0.01  # a layer counts as slower only if cuDNN takes longer
 LARGE_FLOOR_MS, LARGE_CHANNELS = 0.05, 64
 
 
 def measure(layer, precision, rates, repeats):
-    """-> operator -> (our time, cuDNN's, the floor), in ms, and the largest difference of a result."""
+    """Returns {operator: (our time, cuDNN's, the floor)} in ms, and the largest difference of a result."""
     torch.manual_seed(0)
     shapes = (layer.input_shape, layer.weight_shape, layer.output_shape)
     x, w, dy = (torch.randn(shape, device="cuda", dtype=DTYPES[precision]) for shape in shapes)
@@ -60,7 +60,7 @@ def read_layers(arguments):
 
 
 def table(results, precision):
-    """Lines of a Markdown table: geometric means of cuDNN's time over ours, by kind and batch."""
+    """Returns the lines of a Markdown table: geometric means of cuDNN's time over ours, by kind and batch."""
     groups = collections.defaultdict(list)
     for layer, times in results:
         groups["conv_transpose" if layer.transposed else "conv", layer.batch].append(times)
@@ -72,7 +72,7 @@ def table(results, precision):
 
 
 def layer_table(results):
-    """Lines of a table of each layer: our time in us, and cuDNN's over it."""
+    """Returns the lines of a table of all layers: our time in us, and cuDNN's over it."""
     yield "| layer | " + " | ".join(OPERATORS) + " |"
     yield "|---|" + "---:|" * len(OPERATORS)
     for layer, times in results:
@@ -82,7 +82,7 @@ def layer_table(results):
 
 
 def remarks(results):
-    """How many timings are slower than cuDNN's, the share of the floor of large layers, and the slowest."""
+    """Returns lines: the number of timings slower than cuDNN's, large layers' share of the floor, the slowest ones."""
     timings = [(times[part][1] / times[part][0], part, layer, times[part]) for layer, times in results
                for part in OPERATORS if times[part][1] > LEAST_MS]
     for part in OPERATORS:
@@ -102,7 +102,7 @@ def main():
     parser.add_argument("--layers", default="everyday", help="a table of bench/layers")
     parser.add_argument("--batches", type=lambda text: [int(each) for each in text.split(",")], default=[4, 16])
     parser.add_argument("--precisions", default="bfloat16,tf32")
-    parser.add_argument("--cases", default="", help="only layers whose names hold one of these words")
+    parser.add_argument("--cases", default="", help="only layers whose names contain one of these words")
     parser.add_argument("--repeats", type=int, default=11)
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results/channels_last.md")
     arguments = parser.parse_args()

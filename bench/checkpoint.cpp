@@ -1,11 +1,12 @@
-// What a checkpoint that a thread writes costs the loop beside it.
+// Measures how much a checkpoint that a thread writes slows down the training loop beside it.
 //
 //   bench_checkpoint [MEGABYTES] [SECONDS] [ROUNDS]      (1000, 20 and 5)
 //
-// Trains a small network on the GPU, or the CPU where there is none, with so much state beside it: tensors of 4 MB.
-// Loops of as many steps as take SECONDS take turns: one alone, and one that saves a checkpoint first, in the
-// background, and waits for it last. Prints their medians by the wall clock and the ratio, which is what one checkpoint
-// in SECONDS costs; how long save() keeps the loop; and what a checkpoint takes that the loop waits for.
+// The program trains a small network on the GPU, or on the CPU if there is no GPU, with MEGABYTES of state beside it,
+// in tensors of 4 MB. Two loops take turns, with as many steps as take SECONDS. One runs alone; the other saves a
+// checkpoint in the background first, and waits for it last. The program prints their medians by the wall clock and the
+// ratio, which is the cost of one checkpoint in SECONDS. It also prints how long save() blocks the loop, and how long a
+// checkpoint takes that blocks the loop until it is written.
 #include "scratch.h"
 
 #include <adjoint/adjoint.h>
@@ -64,7 +65,7 @@ void bench_checkpoint(std::int64_t megabytes, double seconds, int rounds, const 
       tape.backward(adjoint::mse_loss(net(low), high));
       adam.step();
       adam.zero_grad();
-      if (i % 50 == 49) adjoint::synchronize(device);  // as a loop does that shows its loss
+      if (i % 50 == 49) adjoint::synchronize(device);  // like a loop that shows its loss
     }
     adjoint::synchronize(device);
   };
@@ -103,9 +104,9 @@ void bench_checkpoint(std::int64_t megabytes, double seconds, int rounds, const 
   std::printf("loop alone %.3f s, with one checkpoint %.3f s, ratio %.4f (%.4f to %.4f)\n", median(alone),
               median(together), median(ratios), *std::min_element(ratios.begin(), ratios.end()),
               *std::max_element(ratios.begin(), ratios.end()));
-  std::printf("save() keeps the loop for %.1f ms, the first time for %.1f ms; %.1f ms were waited at the end\n",
+  std::printf("save() blocks the loop for %.1f ms, the first time for %.1f ms; the wait at the end takes %.1f ms\n",
               1e3 * median(saves), 1e3 * first, 1e3 * median(waits));
-  std::printf("a checkpoint that is waited for: %.3f s\n", synchronous);
+  std::printf("a checkpoint in the foreground takes %.3f s\n", synchronous);
 }
 
 }  // namespace

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Data-parallel training of Adjoint beside PyTorch's DistributedDataParallel, on the GPUs of this host.
+"""Compares Adjoint's data-parallel training with PyTorch's DistributedDataParallel, on the GPUs of this host.
 
     bench/compare_distributed.py [--ranks N] [--rounds R] [--ctas 0,4,8,16] [--networks gan,wide] [--alone] [--strong]
                                  [--markdown] [--program build/cuda/bench/bench_distributed]
 
-Starts bench_distributed and this file's other half (`--pytorch`, through the same mpirun) in turns, and prints for each
-network and precision the median over rounds: milliseconds of a step on each GPU alone and through DataParallel or
-DistributedDataParallel, the efficiency (the former by the latter), and how much of the gradients' sum a step hides.
-Rows marked "captured" are of the steps as CUDA graphs, which DistributedDataParallel's are not. At the end stand the
-geometric mean and the least of the efficiencies. --ctas runs every network once for each bound of the thread blocks
-that NCCL may take beside the sweep (DataParallelOptions::max_ctas; 0: NCCL's choice; -1: DataParallel's). With --strong
-the GPUs share the batch that one has alone: the efficiency is then the time alone by the time together and by the
-number of GPUs.
+The program starts bench_distributed and this file's other half (`--pytorch`, through the same mpirun) in turns. For
+each network and precision it prints medians over rounds: milliseconds of a step on each GPU alone and through
+DataParallel or DistributedDataParallel, the efficiency (the former divided by the latter), and the share of the
+gradients' sum that a step hides. Rows marked "captured" time steps as CUDA graphs; DistributedDataParallel has none.
+The last lines are the geometric mean and the least of the efficiencies. --ctas runs every network once for each bound
+on the thread blocks that NCCL may take beside the sweep (DataParallelOptions::max_ctas; 0: NCCL's choice; -1:
+DataParallel's). With --strong the GPUs share the batch that one has alone. The efficiency is then the time alone,
+divided by the time together and by the number of GPUs.
 """
 
 import argparse
@@ -24,13 +24,13 @@ import subprocess
 import sys
 import time
 
-BOUNDS = {-1: "DataParallel's", 0: "NCCL's"}  # of thread blocks; others are numbers
+BOUNDS = {-1: "DataParallel's", 0: "NCCL's"}  # on thread blocks; other bounds are numbers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def cases():
-    """compare_training.Case of each network that bench/distributed.cpp has."""
+    """Returns the compare_training.Case of each network in bench/distributed.cpp."""
     import torch
     import compare_training
     from torch import nn
@@ -45,7 +45,7 @@ def cases():
 
 
 def time_ms(kinds, calls=20, rounds=9):
-    """Of each kind, the median over rounds of the slowest rank's milliseconds a call; kinds take turns."""
+    """Returns, for each kind, the median over rounds of the slowest rank's milliseconds per call. Kinds take turns."""
     import torch
     times = [[] for _ in kinds]
     for round_ in range(-1, rounds):
@@ -91,7 +91,7 @@ def run_pytorch(strong, networks):
 
 
 def launch(ranks, command):
-    """{(case, precision, bound of thread blocks or bytes): its line}, of one run under mpirun."""
+    """Returns {(case, precision, bound on thread blocks or bytes): line} for one run under mpirun."""
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                        MASTER_ADDR="127.0.0.1", MASTER_PORT="29511", NCCL_NVLS_ENABLE="0")
     out = subprocess.run(["mpirun", "-n", str(ranks), "--bind-to", "none", *command], check=True, text=True,
@@ -111,7 +111,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="times that each side runs (default 3)")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/cuda/bench/bench_distributed")
     parser.add_argument("--ctas", default="-1", help="bounds to try, with commas (default -1)")
-    parser.add_argument("--networks", help="those alone, without sums, with commas")
+    parser.add_argument("--networks", help="only these networks, without sums, with commas")
     parser.add_argument("--alone", action="store_true", help="without PyTorch")
     parser.add_argument("--strong", action="store_true", help="one batch for all GPUs, not one for each")
     parser.add_argument("--markdown", action="store_true", help="print a table for bench/results/distributed.md")
@@ -128,7 +128,7 @@ def main():
     for key in ours[0]:
         if key[0] == "all_reduce":
             total = median_of(ours, key)
-            # What each GPU sends, and receives, of a sum that goes round a ring.
+            # Each GPU of a ring sends, and receives, this share of the bytes.
             rate = 2 * (args.ranks - 1) / args.ranks * key[2] / total["ms"] / 1e6
             share = f", {total['bare_ms'] / total['ms']:.1%} of a bare ncclAllReduce's speed" if total["bare_ms"] else ""
             print(f"all_reduce of {key[2] >> 20} MiB: {total['ms']:.3f} ms, {rate:.0f} GB/s{share}")
@@ -150,7 +150,7 @@ def main():
     print_row(columns)
     if args.markdown:
         print("|---|---|---|" + "---:|" * (len(columns) - 3))
-    efficiencies = {}  # {(step, thread blocks): those of every network and precision}
+    efficiencies = {}  # {(step, thread blocks): the efficiency of each network and precision}
     for key in ours[0]:
         if key[0] == "all_reduce":
             continue

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Adjoint's operators beside PyTorch's: milliseconds, and the share of the copy rate that each reaches.
+"""Compares Adjoint's operators with PyTorch's: milliseconds, and the share of the copy rate that each reaches.
 
     bench/compare_ops.py [--device cuda] [--dtypes float32,bfloat16] [--ops relu,sum] [--elements 268435456]
                          [--everyday] [--cpu-time] [--out FILE]
 
 Both sides work on the same memory in one process and take turns, call by call. On a GPU each call finds a cold L2, and
-times are medians of CUDA events. On the CPU both have two threads, and times are medians of the wall clock's. The bytes that must move are those of operands and results, once each; of a backward pass those
-of the forward operands that its formula reads, too. The copy rate is measured in the same run. Results, and gradients,
-are compared with PyTorch's first, and a difference makes the program fail.
+times are medians of CUDA events. On the CPU both have two threads, and times are medians of the wall clock's. The bytes
+that must move are those of operands and results, once each. A backward pass also moves the forward operands that its
+formula reads. The program measures the copy rate in the same run. It first compares results and gradients with
+PyTorch's, and fails if they differ.
 
-Needs PyTorch and build/bench/libbench_ops.so, or where ADJOINT_BENCH_OPS says. Writes a table, --out, by default
-bench/results/ops_<device>.md.
+The program needs PyTorch and build/bench/libbench_ops.so, or the library that ADJOINT_BENCH_OPS names. It writes a
+table, --out, by default bench/results/ops_<device>.md.
 """
 
 import argparse
@@ -34,7 +35,7 @@ import torch.nn.functional as F
 
 from compare_pytorch import commit, environment as cuda_environment, geometric_mean, milliseconds
 
-# What an operator should reach on a GPU: (least share of the copy rate, least of PyTorch's time over ours).
+# The goals of operators on a GPU: (least share of the copy rate, least ratio of PyTorch's time to ours).
 GOALS = {
     "elementwise": (0.90, 0.95),
     "arithmetic": (0.0, 0.95),  # bound by instructions, not by memory
@@ -42,9 +43,9 @@ GOALS = {
     "moving": (0.80, 0.95),
     "listed": (0.0, 0.0),
 }
-# On a CPU none is to be slower than PyTorch.
+# On a CPU no operator should be slower than PyTorch's.
 CPU_GOAL = (0.0, 1.0)
-# What --everyday measures, forward.
+# The operators that --everyday measures, forward.
 EVERYDAY = ("relu leaky_relu silu gelu sigmoid tanh exp log erf sin pow_2.5 add mul snake sum_all softmax_last batch_norm "
             "pixel_shuffle bilinear_x2 cat_channels").split()
 TOLERANCE = {torch.float32: 2e-4, torch.bfloat16: 2e-2}
@@ -57,16 +58,16 @@ class Case:
     shapes: list  # of the operands, in elements of the dtype under test; or tensors' makers
     call: Callable
     backward: bool = False
-    # How many times the largest of operands and results moves; None: each of them once.
+    # Number of times that the largest of operands and results moves; None: each of them moves once.
     moves: float | None = None
     make: Callable | None = None
 
 
 def cases(n):
-    """n: elements of the largest tensor, a power of two and at least 2^20."""
+    """Returns the cases. n: elements of the largest tensor, a power of two and at least 2^20."""
     rows, line = n >> 10, [n >> 10, 1024]
     image = [max(n >> 22, 1), 64, 256, 256]
-    small = [max(n >> 24, 1), 64, 256, 256]  # what an upsampling by two makes an image of
+    small = [max(n >> 24, 1), 64, 256, 256]  # an upsampling by two makes it an image
     half = [max(n >> 23, 1), 64, 256, 256]
     channel = [64]
     flat, two, three = [[n]], [[n], [n]], [[n], [n], [n]]
@@ -156,7 +157,7 @@ def cases(n):
         Case("cumsum_last", "listed", [line], lambda x: x.cumsum(-1)),
         Case("cumsum_first", "listed", [[1024, rows]], lambda x: x.cumsum(0)),
     ]
-    # A normalisation reads its input twice where a group does not fit a block; forward and backward: 3 + 5.
+    # A normalisation reads its input twice if a group does not fit a block; forward and backward: 3 + 5.
     groups = lambda x, w, b: F.group_norm(x, 32, w, b)
     norms = (
         ("batch_norm", [image, channel, channel], lambda x, w, b: F.batch_norm(x, None, None, w, b, True), 3, 8),
@@ -243,7 +244,7 @@ class Library:
             raise RuntimeError(self.c.bench_last_error().decode())
 
     def bind(self, name, tensors, grad_output):
-        """A call of the operator on these tensors, and a function that gives its results' first elements."""
+        """Returns three functions: the call, one that reads its results' first elements, and one that releases it."""
         operands = (Operand * len(tensors))(*map(self.operand, tensors))
         grad = None if grad_output is None else ctypes.byref(self.operand(grad_output))
         bound = self.c.bench_bind(name.encode(), operands, len(tensors), grad)
@@ -259,17 +260,17 @@ class Library:
 
 
 def cpu_milliseconds(calls, repeats):
-    """As compare_pytorch.milliseconds."""
+    """The counterpart of compare_pytorch.milliseconds."""
     return {name: statistics.median(times) for name, times in timed(calls, repeats, time.perf_counter).items()}
 
 
 def least_cpu_milliseconds(calls, repeats):
-    """CPU time of all threads, the least of each."""
+    """Returns each call's least CPU time of all threads."""
     return {name: min(times) for name, times in timed(calls, repeats, time.process_time).items()}
 
 
 def timed(calls, repeats, clock):
-    """Milliseconds of each call, taking turns; the first two are to warm up."""
+    """Returns the milliseconds of each call. Calls take turns, and the first two turns only warm up."""
     samples = {name: [] for name in calls}
     for _ in range(repeats + 2):
         for name, call in calls.items():
@@ -335,11 +336,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=TIMERS, default="cuda")
     parser.add_argument("--dtypes", default="float32,bfloat16")
-    parser.add_argument("--ops", default="", help="only those whose names hold one of these words")
+    parser.add_argument("--ops", default="", help="only operators whose names contain one of these words")
     parser.add_argument("--everyday", action="store_true", help="twenty operators, forward")
     parser.add_argument("--cpu-time", action="store_true",
-                        help="on the CPU: the least CPU time, where others use the machine, not the wall clock's median")
-    parser.add_argument("--elements", type=int, help="of the largest tensor; a power of two: 2^28, 2^22 on the CPU")
+                        help="on the CPU, on a shared machine: the least CPU time instead of the wall clock's median")
+    parser.add_argument("--elements", type=int, help="of the largest tensor, a power of two (2^28, on the CPU 2^22)")
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--out", type=pathlib.Path)
     arguments = parser.parse_args()

@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
-"""Transposed convolution beside PyTorch's on one GPU: milliseconds, how many times faster, and how near to the floor.
+"""Compares transposed convolution on one GPU with PyTorch's: milliseconds, speedup, and share of the floor.
 
     bench/compare_pytorch.py [--precisions tf32,bfloat16,float32] [--cases DCGAN,HiFi] [--others] [--quick] [--compile]
     bench/compare_pytorch.py --drawn 60 [--seed 32] [--wide] [--precisions tf32] --out drawn.json
 
-Times forward, forward + backward (the gradients of input and weight), and each gradient alone, of adjoint.torch and of
-PyTorch in the ways that people call it: contiguous tensors with cudnn.benchmark, channels_last (tensors converted
-beforehand, 1-D ones as rows of pictures), conv on flipped weights where the stride is 1, and with --compile
-torch.compile. All sides take turns, call by call, on random data; each call finds a cold L2, and the host queues a whole
-round while the GPU sleeps, so that times are the GPU's alone: medians of CUDA events. What a call costs the host is
-measured apart, on a tiny problem.
+The program times forward, forward + backward (the gradients of input and weight), and each gradient alone. It times
+adjoint.torch, and PyTorch in the ways that people call it: contiguous tensors with cudnn.benchmark, channels_last
+(tensors converted beforehand, 1-D tensors as rows of pictures), conv on flipped weights if the stride is 1, and with
+--compile torch.compile. All sides take turns, call by call, on random data. Each call finds a cold L2. The host queues
+a whole round while the GPU sleeps, so times are the GPU's alone; they are medians of CUDA events. The program measures
+the host's time for a call separately, on a tiny problem.
 
-With --drawn the layers are drawn at random, convolutions and transposed ones, and each is timed as its user sees it,
-too: calls one after another by the wall clock, until the GPU has done them. That finds where the host is slower. With
---wide sizes are drawn from wider ranges: --drawn 100 --seed 33 --wide are the layers of layers/wide.csv.
+With --drawn the layers are drawn at random, convolutions and transposed ones. Each is also timed as its user sees it:
+calls one after another by the wall clock, until the GPU has finished them. That finds layers for which the host is
+slower. With --wide sizes are drawn from wider ranges: --drawn 100 --seed 33 --wide are the layers of layers/wide.csv.
 
-The floor is the larger of bytes / copy rate and FLOP / matrix rate, both rates measured in the same run: input and output
-are moved once by each of the three operators, float32 takes three TF32 products a product. Results are compared with
-PyTorch's, and a difference makes the program fail.
+The floor is the larger of bytes / copy rate and FLOP / matrix rate, with both rates measured in the same run. It
+assumes that each of the three operators moves input and output once, and that a product in float32 takes three TF32
+products. The program compares results with PyTorch's, and fails if they differ.
 
-Needs PyTorch with CUDA, and the shared library in ADJOINT_LIBRARY or build/. Writes --out (JSON).
+The program needs PyTorch with CUDA, and the shared library in ADJOINT_LIBRARY or build/. It writes --out (JSON).
 """
 
 import argparse
@@ -45,11 +45,11 @@ from adjoint import library
 import layers
 
 DTYPES = {"tf32": torch.float32, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-# Differences from PyTorch's result that rounding explains, over the largest element.
+# The differences from PyTorch's result that rounding explains, over the largest element.
 TOLERANCE = {"tf32": 5e-3, "float32": 1e-4, "bfloat16": 3e-2, "float16": 5e-3}
 PARTS = ["forward", "d input", "d weight", "forward + backward"]
 USERS_PARTS = ("forward", "forward + backward")
-USERS_GOAL = 0.95  # of the GPU's own figure, of layers whose work is more than the host's
+USERS_GOAL = 0.95  # share of the speedup by the GPU's clock that large layers keep by the user's clock
 
 
 def set_precision(precision):
@@ -58,8 +58,8 @@ def set_precision(precision):
 
 
 def milliseconds(calls, repeats):
-    """Medians for each of `calls`, name -> function, taking turns."""
-    cold = torch.empty(48 << 20, device="cuda")  # four times the L2; read, so that nothing is left to write back
+    """Returns each call's median. `calls` is {name: function}; the calls take turns."""
+    cold = torch.empty(48 << 20, device="cuda")  # four times the L2; it is only read, and needs no write-back
     total = torch.empty((), device="cuda")
     samples = {name: [] for name in calls}
 
@@ -74,7 +74,7 @@ def milliseconds(calls, repeats):
             events[name] = pair
         return events
 
-    for _ in range(2):  # the first lets cudnn.benchmark choose
+    for _ in range(2):  # in the first, cudnn.benchmark chooses
         round_of_calls()
         torch.cuda.synchronize()
     begin = time.perf_counter()
@@ -91,7 +91,7 @@ def milliseconds(calls, repeats):
 
 
 def flipped_conv(layer):
-    """conv_transpose as a convolution, or None where it is none."""
+    """Returns conv_transpose as a convolution, or None if it is not equal to one."""
     a = layer.attributes
     padding = tuple(d * (k - 1) - p for k, p, d in zip(layer.kernel, a["padding"], a["dilation"]))
     if any(s != 1 for s in a["stride"]) or any(a["output_padding"]) or min(padding) < 0:
@@ -106,7 +106,7 @@ def flipped_conv(layer):
 
 
 def as_pictures(layer):
-    """conv_transpose2d for both ranks, since channels_last has two spatial axes."""
+    """Returns conv_transpose2d for both ranks, because channels_last has two spatial axes."""
     a = layer.attributes
     if layer.rank == 1:
         units = {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1}
@@ -120,7 +120,7 @@ def channels_last(tensor):
 
 
 def peers(layer, tensors, arguments):
-    """name -> (function, its tensors); the first two are always there."""
+    """Returns {name: (function, its tensors)}; "adjoint" and "pytorch" are always there."""
     rank = layer.rank
     attributes = layer.attributes
     name = f"conv_transpose{rank}d" if layer.transposed else f"conv{rank}d"
@@ -139,7 +139,7 @@ def peers(layer, tensors, arguments):
 
 
 def part_call(part, function, tensors):
-    """One call of `part`; what it needs beforehand, such as a recorded forward, is done here."""
+    """Returns a function that calls `part` once. Preparations, such as a recorded forward, happen here."""
     x, w, dy = tensors
     if part == "forward":
         return lambda: function(x, w)
@@ -153,7 +153,7 @@ def part_call(part, function, tensors):
 
 
 def difference(layer, sides):
-    """The largest over result and gradients, each as a share of the largest element."""
+    """Returns the largest difference over result and gradients, each as a share of the largest element."""
     worst = 0.0
     for part in PARTS[:3]:
         ours, theirs = (part_call(part, *sides[name])() for name in ("adjoint", "pytorch"))
@@ -165,7 +165,7 @@ def difference(layer, sides):
 
 
 def users_milliseconds(calls, repeats):
-    """Medians of the wall clock for each of `calls`, name -> function, rounds of a few calls taking turns."""
+    """Returns each call's median by the wall clock. Rounds of a few calls take turns."""
 
     def round_of(call, count):
         torch.cuda.synchronize()
@@ -184,7 +184,7 @@ def users_milliseconds(calls, repeats):
 
 
 def measure_rates(precisions):
-    """Bytes a second of a copy; FLOP a second of a matrix product in each precision."""
+    """Returns a copy's bytes per second, and a matrix product's FLOP per second in each precision."""
     source, target = (torch.empty(1 << 28, device="cuda") for _ in range(2))
     rates = {"copy": 2 * 4 * source.numel() / milliseconds({"": lambda: target.copy_(source)}, 10)[""] * 1e3}
     size = 8192
@@ -226,7 +226,7 @@ def measure(layer, precision, rates, arguments):
 
 
 def host_microseconds():
-    """What a call costs the host: a tiny problem, nobody waiting for the GPU."""
+    """Returns the host's time for a call: a tiny problem, without waiting for the GPU."""
     x, w = (torch.randn(shape, device="cuda") for shape in ((1, 4, 8, 8), (4, 4, 3, 3)))
     result = {}
     for name, function in (("adjoint", adj.conv_transpose2d), ("pytorch", F.conv_transpose2d)):
@@ -279,7 +279,7 @@ def print_row(name, cells):
 
 
 def over_best(part):
-    """PyTorch's quickest way's time over ours; None where its plain call alone was run (--quick, --budget)."""
+    """Returns the time of PyTorch's fastest way over ours; None if only its plain call was run (--quick, --budget)."""
     return min(part["speedup"].values()) if len(part["speedup"]) > 1 else None
 
 
@@ -296,7 +296,10 @@ def print_result(result):
 
 
 def summary(results):
-    """Geometric means over the cases of one precision, and the least speedup. Over PyTorch's best where each case has it."""
+    """Returns geometric means over the cases of one precision, and the least speedup.
+
+    The speedup over PyTorch's best is None unless every case has it.
+    """
     means = {}
     for part in PARTS:
         parts = [result["parts"][part] for result in results]
@@ -318,7 +321,7 @@ def print_summary(means):
 
 
 def print_users(results):
-    """The user's clock beside the GPU's alone, for the layers of one precision; and the layers slower than PyTorch."""
+    """Prints speedups by the user's clock and by the GPU's, for one precision, and the layers slower than PyTorch."""
     for part in USERS_PARTS:
         rows = [(r["case"], r["problem"], r["parts"][part]) for r in results]
         users = [p["users_ms"]["pytorch"] / p["users_ms"]["adjoint"] for *_, p in rows]
@@ -334,8 +337,8 @@ def print_users(results):
         if part == USERS_PARTS[-1]:
             slower = sum(ratio_of_times < 1 for ratio_of_times in users)
             verdict = "met" if slower == 0 and kept >= USERS_GOAL else "missed"
-            print(f"  the goal is {verdict}: {slower} of {len(users)} layers slower than PyTorch, of which there is to be "
-                  f"none; above 100 us {kept:.3f} of what the GPU's clock shows, of which {USERS_GOAL} is wanted")
+            print(f"  the goal is {verdict}: {slower} of {len(users)} layers are slower than PyTorch (goal 0); above "
+                  f"100 us they keep {kept:.3f} of the speedup by the GPU's clock (goal {USERS_GOAL})")
         for (case, problem, p), ratio_of_times in zip(rows, users):
             if ratio_of_times < 1:
                 ms = p["users_ms"]
@@ -344,7 +347,7 @@ def print_users(results):
 
 
 def against_tf32(results):
-    """float32 here over PyTorch's TF32, geometric means by part; None where one of the two was not run."""
+    """Returns our float32's speedup over PyTorch's TF32, in geometric mean by part, or None if one was not run."""
     by = {(r["case"], r["precision"]): r["parts"] for r in results}
     shared = [case for case, precision in by if precision == "float32" and (case, "tf32") in by]
     if not shared:
@@ -356,14 +359,14 @@ def against_tf32(results):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--precisions", default="tf32,bfloat16,float32", help=f"of {', '.join(DTYPES)}")
-    parser.add_argument("--cases", default="", help="only those whose names hold one of these words")
-    parser.add_argument("--others", action="store_true", help="the layers of layers/others.csv in place of the ten")
-    parser.add_argument("--drawn", type=int, default=0, metavar="COUNT", help="layers drawn at random in place of the ten")
-    parser.add_argument("--seed", type=int, default=32, help="that --drawn begins with (default 32)")
+    parser.add_argument("--cases", default="", help="only layers whose names contain one of these words")
+    parser.add_argument("--others", action="store_true", help="the layers of layers/others.csv instead of the ten")
+    parser.add_argument("--drawn", type=int, default=0, metavar="COUNT", help="random layers instead of the ten")
+    parser.add_argument("--seed", type=int, default=32, help="the seed of --drawn (default 32)")
     parser.add_argument("--wide", action="store_true", help="--drawn with larger kernels and strides, and more channels")
     parser.add_argument("--quick", action="store_true", help="5 repeats, and only PyTorch's plain call")
-    parser.add_argument("--compile", action="store_true", help="torch.compile as well; takes minutes")
-    parser.add_argument("--budget", type=float, default=140, help="seconds, after which only PyTorch's plain call is run")
+    parser.add_argument("--compile", action="store_true", help="also torch.compile, which takes minutes")
+    parser.add_argument("--budget", type=float, default=140, help="seconds, after which only PyTorch's plain call runs")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results/pytorch_cuda.json")
     arguments = parser.parse_args()
     arguments.precisions = arguments.precisions.split(",")
@@ -406,13 +409,14 @@ def main():
         if arguments.drawn:
             print_users([r for r in results if r["precision"] == precision])
         record["float32_over_pytorch_tf32"] = against_tf32(results)
-        # After every precision, so that a run that is cut short leaves what it measured.
+        # Written after every precision, to keep the results of a run that is cut short.
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         arguments.out.write_text(json.dumps(record, indent=1) + "\n")
     if record["float32_over_pytorch_tf32"]:
         print("\nfloat32 here over PyTorch's TF32: "
               + ", ".join(f"{part} {ratio:.2f}x" for part, ratio in record["float32_over_pytorch_tf32"].items()))
-    print("speed: PyTorch's time / ours; best: its quickest way / ours, empty where its plain call alone was run; floor: floor / ours")
+    print("speed: PyTorch's time / ours; best: its fastest way / ours, empty if only its plain call was run; "
+          "floor: floor / ours")
     wrong = [r for r in results if not r["difference"] <= TOLERANCE[r["precision"]]]
     for r in wrong:
         print(f"DIFFERS from PyTorch: {r['case']}, {r['precision']}: {r['difference']:.2e} of the largest element")

@@ -1,14 +1,14 @@
 #!/usr/bin/python3
-"""Transposed convolution on the CPU beside PyTorch's, in one run: milliseconds, and how many times faster.
+"""Compares transposed convolution on the CPU with PyTorch's in one run: milliseconds, and the speedup.
 
-Both sides get the same number of threads and take turns, a few calls at a time, so that whatever else the machine does
-hits both alike; each case reports the medians. "forward + backward" computes the result and the gradients of input and
+Both sides get the same number of threads and take turns, a few calls at a time, so other work on the machine disturbs
+both alike. Each case reports the medians. "forward + backward" computes the result and the gradients of input and
 weight.
 
     bench/compare_pytorch_cpu.py [--threads 2] [--rounds 15] [--isa avx2] [--only NAME] [--program build/bench/bench_conv_cpu]
 
-Needs Debian's python3-torch and libopenblas0-pthread (with the reference BLAS, PyTorch is no peer), and the program from
-a build with -DADJOINT_BUILD_BENCH=ON. Writes bench/results/pytorch_cpu.json (--out).
+The script needs Debian's python3-torch and libopenblas0-pthread (PyTorch is slow with the reference BLAS), and the
+program from a build with -DADJOINT_BUILD_BENCH=ON. It writes bench/results/pytorch_cpu.json (--out).
 """
 
 import argparse
@@ -39,7 +39,7 @@ CASES = [
 
 
 def request(layer, part, calls):
-    """The program's line for it; a 1-D layer has a unit height."""
+    """Returns the program's request for a case; a 1-D layer has a height of 1."""
     height = 2 - layer.rank
     a = layer.attributes
     units = [(layer.input, 1), (layer.kernel, 1), (a["stride"], 1), (a["padding"], 0), (a["output_padding"], 0),
@@ -86,7 +86,7 @@ class PyTorch:
 
 
 def load_torch(threads):
-    """PyTorch and the name of its BLAS. Its threads are OpenMP's and the BLAS's own, which it counts on loading."""
+    """Returns PyTorch and the name of its BLAS. The threads are OpenMP's and the BLAS's, which it counts on loading."""
     os.environ["OPENBLAS_NUM_THREADS"] = str(threads)
     import torch
     torch.set_num_threads(threads)
@@ -110,9 +110,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--calls", type=int, default=3, help="timed calls a side and round")
-    parser.add_argument("--isa", help="baseline, avx2 or avx512: Adjoint's instruction set, in place of the best")
-    parser.add_argument("--only", default="", help="cases whose name holds this")
+    parser.add_argument("--calls", type=int, default=3, help="timed calls per side and round")
+    parser.add_argument("--isa", help="Adjoint's instruction set (baseline, avx2 or avx512) instead of the best")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--program", default=ROOT / "build/bench/bench_conv_cpu", type=pathlib.Path)
     parser.add_argument("--out", default=ROOT / "bench/results/pytorch_cpu.json", type=pathlib.Path)
     arguments = parser.parse_args()

@@ -1,15 +1,15 @@
 #!/usr/bin/python3
-"""Recurrent and attention layers on the CPU beside PyTorch's, in one run: milliseconds, and how many times faster.
+"""Compares recurrent and attention layers on the CPU with PyTorch's in one run: milliseconds, and the speedup.
 
-Both sides get the same number of threads and take turns, a few calls at a time, as in bench/compare_pytorch_cpu.py, whose
-needs are this script's too; each case reports the medians. "training" is forward and backward, with the gradients of the
-input and of every parameter. Attention has four heads, an encoder layer four times as many features between its maps.
+Both sides get the same number of threads and take turns, a few calls at a time, as in bench/compare_pytorch_cpu.py,
+which has the same requirements. Each case reports the medians. "training" is forward and backward, with the gradients
+of the input and of every parameter. Attention has four heads; an encoder layer has four times as many features between
+its maps.
 
     bench/compare_sequences.py [--threads 2] [--rounds 15] [--calls 3] [--only NAME] [--cpu-time]
                                [--program build/cpu/bench/bench_sequences]
 
-On a machine that other work shares, --cpu-time with one thread compares the least time that processors computed. Prints a
-table in Markdown.
+On a shared machine, --cpu-time with one thread compares the least CPU time. The script prints a table in Markdown.
 """
 import argparse
 import os
@@ -60,10 +60,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--calls", type=int, default=3, help="timed calls a side and round")
-    parser.add_argument("--only", default="", help="layers whose name holds this")
+    parser.add_argument("--calls", type=int, default=3, help="timed calls per side and round")
+    parser.add_argument("--only", default="", help="layers whose name contains this")
     parser.add_argument("--program", default=ROOT / "build/cpu/bench/bench_sequences", type=pathlib.Path)
-    parser.add_argument("--cpu-time", action="store_true", help="the least CPU time in place of the wall clock's median")
+    parser.add_argument("--cpu-time", action="store_true", help="the least CPU time instead of the wall clock's median")
     arguments = parser.parse_args()
     name, clock, middle = ("cpu", time.process_time, min) if arguments.cpu_time else ("wall", time.perf_counter,
                                                                                       statistics.median)

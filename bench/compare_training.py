@@ -1,25 +1,26 @@
 #!/usr/bin/env python3
-"""Training steps of the example programs' networks in Adjoint and in PyTorch, on the same weights and batches.
+"""Compares training steps of the example programs' networks in Adjoint and in PyTorch, on the same weights and batches.
 
     bench/compare_training.py [--device cuda] [--precisions tf32,bf16] [--cases fsrcnn,dcgan] [--compile] [--seconds S]
                               [--tiny] [--out FILE]
 
-Both sides train in one process and take turns, some dozens of milliseconds each: Adjoint's steps as they are and
-through GraphedStep; PyTorch's as they are (cudnn.benchmark, contiguous, fused Adam), in channels_last, as one CUDA
-graph of the whole step, and with --compile through torch.compile, by default and with mode="reduce-overhead". Times are
-medians over rounds of the wall clock's milliseconds a step. What a replayed step costs the host, and the most bytes of
-tensors that a step holds, are measured apart.
+Both sides train in one process and take turns, some dozens of milliseconds each. Adjoint's steps run plainly and
+through GraphedStep. PyTorch's steps run plainly (cudnn.benchmark, contiguous, fused Adam), in channels_last, as one
+CUDA graph of the whole step, and with --compile through torch.compile, by default and with mode="reduce-overhead".
+Times are medians over rounds of the wall clock's milliseconds per step. The host's time for a replayed step, and the
+peak bytes of tensors in a step, are measured separately.
 
-Before, both sides take 200 steps from the same weights, in float32 and in the precision that is measured. The program
-fails where one of our first 10 losses differs from the reference by more than 1e-3 of it, or the mean of the last 50
-by more than 2 percent, and by more than twice what the farthest of PyTorch's own do: contiguous and in channels_last,
-and in float32 with cuDNN's kernels, its deterministic ones, and without it. The reference is PyTorch in float32, or in
-float64 for a pair of networks: those multiply every rounding, and float32's losses are 0.001 to 0.005 from float64's
-after 10 steps, with PyTorch's kernels and with ours.
+First, both sides take 200 steps from the same weights, in float32 and in the measured precision. The program fails if
+one of our first 10 losses differs from the reference by more than 1e-3 of it, or the mean of the last 50 by more than 2
+percent, and if the difference is also more than twice the largest among PyTorch's own runs: contiguous and in
+channels_last, and in float32 with cuDNN's kernels, with its deterministic kernels, and without cuDNN. The reference is
+PyTorch in float32, or in float64 for a pair of networks. Pairs multiply every rounding: float32's losses are 0.001 to
+0.005 from float64's after 10 steps, with PyTorch's kernels and with ours.
 
-After --seconds, 420 where not given, what is left to compile is left out. Needs PyTorch, Adjoint's shared library as
-bench/compare_ops.py does, and build/bench/libbench_training.so, or where ADJOINT_BENCH_TRAINING says. Writes a table,
---out, by default bench/results/training.md on a GPU. --tiny: small batches and few steps, to try the program.
+After --seconds (default 420) the program compiles no further networks. It needs PyTorch, Adjoint's shared library as
+bench/compare_ops.py does, and build/bench/libbench_training.so, or the library that ADJOINT_BENCH_TRAINING names. It
+writes a table, --out, by default bench/results/training.md on a GPU. --tiny tries the program with small batches and
+few steps.
 """
 
 import argparse
@@ -46,10 +47,10 @@ from torch import nn
 
 from compare_ops import environment
 
-# The most of PyTorch eager's time that a graphed step may take.
+# The share of PyTorch eager's time that a graphed step may take at most.
 GOALS = {"fsrcnn 16 x 32 x 32": 0.25, "dcgan 16": 0.35, "fsrcnn 64 x 96 x 96": 0.5, "dcgan_plain 128": 0.5,
          "hifigan_v1 16 x 32": 0.5}
-# The programs' networks at their own batches, and the least of PyTorch eager's time over ours: in the mean, of each.
+# The programs' networks at their own batches, and goals for PyTorch eager's time over ours: in the mean, for each.
 PROGRAMS = ("super_resolution", "gan", "vocoder", "segmentation", "autoencoder")
 PROGRAMS_GOALS, LEAST_GOAL = {"tf32": 1.8, "bf16": 1.7}, 1.1
 HOST_GOAL = 0.030  # ms
@@ -155,7 +156,7 @@ class HifiGan(nn.Module):
 
     def forward(self, mel):
         x = (mel + 5.0) / 3.0
-        if self.clock is not None:  # beside the bands, begun anew after as many frames as it has channels
+        if self.clock is not None:  # concatenated to the bands; it repeats after as many frames as it has channels
             turns = -(-mel.shape[2] // self.clock.shape[1])
             x = torch.cat((x, self.clock.repeat(1, turns)[:, :mel.shape[2]].expand(len(x), -1, -1)), 1)
         x = self.conv_pre(x)
@@ -220,7 +221,7 @@ def vae_loss(net, pictures, noise):
 
 
 def widened(tensor):
-    """At least float32, under autocast too."""
+    """Returns the tensor in at least float32, under autocast too."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
@@ -229,16 +230,16 @@ def widened(tensor):
 @dataclasses.dataclass
 class Case:
     name: str
-    network: str  # bench/training.cpp's
-    make: Callable  # -> {name: module}
-    batch: Callable  # -> tensors
-    loss: Callable = None  # (net, *batch); a pair's step is its own
+    network: str  # as in bench/training.cpp
+    make: Callable  # returns {name: module}
+    batch: Callable  # returns tensors
+    loss: Callable = None  # (net, *batch); None for a pair, which has its own step
     lr: float = 1e-4
     betas: tuple = (0.9, 0.999)
 
 
 def smooth(n, channels, extent):
-    """In [0, 1], four pixels a feature."""
+    """Returns pictures in [0, 1] with features of four pixels."""
     coarse = torch.rand(n, channels, max(2, extent // 4), max(2, extent // 4))
     return F.interpolate(coarse, size=(extent, extent), mode="bicubic").clamp_(0.0, 1.0)
 
@@ -260,7 +261,7 @@ def spoken(n, frames):
 
 
 def cases(tiny):
-    """Every network at each of its sizes."""
+    """Returns every network at each of its sizes."""
     def pick(large, small):
         return small if tiny else large
 
@@ -303,7 +304,7 @@ def cases(tiny):
 # ---- PyTorch's side.
 
 class Theirs:
-    """A training from `state`, {module: its state}; `way` is how the step is called."""
+    """PyTorch's training from `state`, {module: its state}; `way` names the way to call the step."""
 
     def __init__(self, case, state, batches, precision, device, way="eager"):
         self.case, self.device, self.way, self.count = case, device, way, 0
@@ -332,11 +333,11 @@ class Theirs:
         self.calls = {name: compile_(module) for name, module in self.modules.items()}
         self.loss = compile_(case.loss) if case.loss else None
         if way == "ddp":
-            # Buffers that are broadcast between the discriminator's two calls would fail the backward pass.
+            # A broadcast of buffers between the discriminator's two calls would make the backward pass fail.
             self.calls = {name: nn.parallel.DistributedDataParallel(module, gradient_as_bucket_view=True,
                                                                     broadcast_buffers=name != "discriminator")
                           for name, module in self.modules.items()}
-        # What compiles is the loss, with the network in it; DistributedDataParallel is a module of its own.
+        # torch.compile gets the loss, with the network in it. DistributedDataParallel is a module of its own.
         self.net = self.calls.get("net") if way == "ddp" else self.modules.get("net")
         self.step = self.step_of_one if case.loss else self.step_of_pair
         if way == "cuda graph":
@@ -360,19 +361,19 @@ class Theirs:
         with torch.no_grad():
             fake = generator(noise[:n])
             if self.way == "reduce-overhead":
-                fake = fake.clone()  # the next call of the same graph writes over it
+                fake = fake.clone()  # the next call of the same graph overwrites it
         of = lambda pictures: widened(discriminator(pictures))
         of_d = lambda: F.softplus(-of(real)).mean() + F.softplus(of(fake)).mean()
         loss_d = self.minimise("discriminator", of_d)
         if self.way == "ddp":
-            discriminator = self.modules["discriminator"]  # whose gradients nobody sums here
+            discriminator = self.modules["discriminator"]  # no rank needs the sum of its gradients here
         self.modules["discriminator"].requires_grad_(False)
         loss_g = self.minimise("generator", lambda: F.softplus(-of(generator(noise[n:]))).mean())
         self.modules["discriminator"].requires_grad_(True)
         return [loss_g, loss_d]
 
     def capture(self):
-        """The whole step, from a static batch, as one CUDA graph."""
+        """Captures the whole step, from a static batch, as one CUDA graph."""
         step = self.step
         self.static = [tensor.clone() for tensor in self.batches[0]]
         stream = torch.cuda.Stream()
@@ -487,7 +488,7 @@ class Ours:
 
 
 def write_safetensors(path, tensors):
-    """The format: a header's length, the header as JSON, the elements."""
+    """Writes the format: a header's length, the header as JSON, the elements."""
     dtypes = {torch.float32: "F32", torch.int64: "I64"}
     header, parts, at = {}, [], 0
     for name, tensor in tensors.items():
@@ -507,7 +508,7 @@ COMPILED = ["compile", "reduce-overhead"]
 
 
 def compare_losses(actual, expected):
-    """The largest share by which one of the first losses, and the mean of the last ones, differ."""
+    """Returns the largest relative differences of one of the first losses, and of the mean of the last ones."""
     share = lambda a, e: abs(a - e) / abs(e) if math.isfinite(a) and e else math.inf
     first = max(share(a, e) for row in zip(actual[:FIRST], expected[:FIRST]) for a, e in zip(*row))
     means = [[statistics.fmean(losses) for losses in zip(*side[-LAST:])] for side in (actual, expected)]
@@ -518,13 +519,15 @@ def clean(device):
     gc.collect()
     if device == "cuda":
         torch.cuda.synchronize()
-        torch._C._cuda_clearCublasWorkspaces()  # a step's memory, on both sides
+        torch._C._cuda_clearCublasWorkspaces()  # it counts in a step's memory, on both sides
         torch.cuda.empty_cache()
 
 
 def reference_losses(library, case, state, batches, file, device, steps):
-    """The reference's, and what is reached in float32: ours, PyTorch's, and PyTorch's by other kernels, whose sums have
-    another order."""
+    """Returns the reference's losses, and those in float32: ours, PyTorch's, and PyTorch's by other kernels.
+
+    The other kernels add in another order.
+    """
     ours = Ours(library, case, file, "float32", device, False)
     try:
         float32 = {"ours": ours.losses(steps)}
@@ -552,7 +555,7 @@ def measure(library, case, precision, arguments, folder):
     write_safetensors(file, tensors)
     ways = WAYS[device] + (COMPILED if arguments.compile else [])
     if case.network.startswith("hifigan"):
-        ways = [way for way in ways if way != "channels_last"]  # one axis
+        ways = [way for way in ways if way != "channels_last"]  # its tensors have one spatial axis
 
     result, sides, losses = {"case": case.name, "precision": precision, "peak": {}, "skipped": []}, {}, {}
     reference, float32 = reference_losses(library, case, state, batches, file, device, steps)
@@ -578,7 +581,7 @@ def measure(library, case, precision, arguments, folder):
                     result["peak"][name] = sides[name].peak(4)
                 elif name == "eager":
                     result["peak"][name] = sides[name].peak(4) - before
-            except Exception as error:  # a way of PyTorch's that does not work here
+            except Exception as error:  # PyTorch does not support this way here
                 if name in ("adjoint", "graphed", "eager"):
                     raise
                 sides.pop(name, None)
@@ -656,9 +659,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=WAYS, default="cuda")
     parser.add_argument("--precisions", default="tf32,bf16", help="of tf32, bf16 and float32")
-    parser.add_argument("--cases", default="", help="only these networks, or with their sizes, as the table names them")
-    parser.add_argument("--compile", action="store_true", help="torch.compile too, which takes minutes")
-    parser.add_argument("--seconds", type=float, default=420.0, help="when to leave out what is left to compile")
+    parser.add_argument("--cases", default="", help="only these networks, named as in the table, with or without sizes")
+    parser.add_argument("--compile", action="store_true", help="also torch.compile, which takes minutes")
+    parser.add_argument("--seconds", type=float, default=420.0, help="the time after which nothing more is compiled")
     parser.add_argument("--tiny", action="store_true", help="small batches and few steps")
     parser.add_argument("--out", type=pathlib.Path)
     arguments = parser.parse_args()
@@ -677,7 +680,7 @@ def main():
                 what = f"{case.name} {precision}"
                 try:
                     result = measure(library, case, precision, arguments, pathlib.Path(folder))
-                except Exception as error:  # the other cases are measured all the same
+                except Exception as error:  # the other cases still run
                     wrong.append(f"{what}: {error}")
                     print("WRONG", wrong[-1], flush=True)
                     continue
@@ -692,7 +695,7 @@ def main():
                 if precision == "tf32" and share > GOALS.get(case.name, math.inf):
                     behind.append(f"{what} takes {share:.2f} of PyTorch's time")
                 if arguments.device == "cuda" and result["host_ms"]["graphed"] > HOST_GOAL:
-                    behind.append(f"{what} keeps the host {1e3 * result['host_ms']['graphed']:.0f} us")
+                    behind.append(f"{what} takes the host {1e3 * result['host_ms']['graphed']:.0f} us")
                 for name in ("adjoint", "graphed"):
                     if result["peak"][name] > result["peak"]["eager"] > 0:
                         behind.append(f"{what} holds more than PyTorch ({name})")

@@ -1,21 +1,22 @@
-// Times every kernel that takes a layer, for the operators, arithmetics and batches asked for, and says which one the
-// library chooses: what scripts/regret judges choices by. Or prints the bits of what is chosen.
+// Times every kernel that takes a layer, for the given arithmetics and batches, and marks the one that the library
+// chooses. scripts/regret judges choices by these times. With "bits" the program hashes the chosen kernels' results.
 //
 //   bench_conv_candidates [ARITHMETIC,...] [LAYERS,...] [BATCH,...] [KERNEL,...] > bench/results/candidates.tsv
 //   bench_conv_candidates ARITHMETIC,... LAYERS,... BATCH,... '' PLANS > bench/results/plans.tsv
 //   bench_conv_candidates ARITHMETIC,... LAYERS,... BATCH,... '' bits
 //
-// By default tf32,bfloat16,float32, the layers of reported,others,everyday, the batches 1,4,16,64 for layers that have
-// none of their own, and all kernels. A line is a kernel: layer, batch, operator, arithmetic, kernel, microseconds, a
-// star where it is the choice, and then, for conv and conv_transpose, microseconds with a frozen filter (nn/freeze.h).
-// Times are medians of CUDA events, each call with a cold L2 and an operand written anew.
+// The defaults are tf32,bfloat16,float32, the layers of reported,others,everyday, the batches 1,4,16,64 for layers
+// without a batch of their own, and all kernels. A line is a kernel: layer, batch, operator, arithmetic, kernel,
+// microseconds, a star if the library chooses it, and then, for conv and conv_transpose, microseconds with a frozen
+// filter (nn/freeze.h). Times are medians of CUDA events; each call has a cold L2 and a newly written operand.
 //
-// With PLANS above 1, for kernels that are at most kNear times as slow as the quickest, also the plans that their
-// planner proposes, so many at most: modelled clocks and microseconds of the plan that it makes ("clocks:us"), then of
-// the others, those of the fewest clocks first. One that seems quicker than the planner's is timed twice.
+// With PLANS above 1, a line also has up to PLANS plans that the kernel's planner proposes, if the kernel is at most
+// kNear times as slow as the fastest. A plan is its modelled clocks and microseconds ("clocks:us"). The planner's
+// choice comes first, then the others by their clocks. A plan that seems faster than the planner's choice is timed
+// twice.
 //
-// With "bits" a line is a problem, the kernel that is chosen, and a hash of its result's bytes, of operands that a seed
-// draws: the same on every GPU of an architecture.
+// With "bits" a line is a problem, the chosen kernel, and a hash of its result's bytes. A seed draws the operands, so
+// the hash is the same on every GPU of an architecture.
 
 #include "conv_modes.h"
 #include "layers.h"
@@ -57,11 +58,11 @@ using adjoint::cuda::ConvRole;
 using adjoint::cuda::PlansAbove;
 
 constexpr int kRepeats = 7;
-constexpr int kFewRepeats = 3;  // enough of what is so many times behind the quickest
+constexpr int kFewRepeats = 3;  // for kernels more than kFarBehind times as slow as the fastest
 constexpr int kBits = 0;        // in place of a number of plans
 constexpr float kFarBehind = 4.0F;
 constexpr float kNear = 2.0F;
-constexpr double kMostClocks = 3.0;  // of a plan's, over the fewest of the kernel's plans
+constexpr double kMostClocks = 3.0;  // a plan's clocks over those of the kernel's fastest plan
 
 class Timer {
  public:
@@ -69,7 +70,7 @@ class Timer {
     for (cudaEvent_t& event : events_) cudaEventCreate(&event);
   }
 
-  /// Of one call, which begins with `written` just written and all else out of the cache.
+  /// Times one call, which begins with `written` just written and everything else out of the cache.
   float microseconds(const std::function<void()>& call, Tensor& written) {
     cold_.fill_(0.0);
     written.fill_(1.0);
@@ -82,11 +83,11 @@ class Timer {
     return 1e3F * ms;
   }
 
-  /// Of several calls behind one that is not timed; few where they take far longer than `least`.
+  /// Times several calls after one that is not timed; only a few if they take far longer than `least`.
   float median(const std::function<void()>& call, Tensor& written, float least) {
     std::vector<float> times;
     call();
-    // One repeat does not tell: a machine that others use stops for a while now and then.
+    // A single repeat is not enough, because a shared machine pauses now and then.
     while (times.size() < kFewRepeats ||
            (times.size() < kRepeats && *std::min_element(times.begin(), times.end()) < kFarBehind * least)) {
       times.push_back(microseconds(call, written));
@@ -108,10 +109,10 @@ Tensor operand(const ConvGeometry& g, Shape shape, const Extent2& extent, adjoin
   return Tensor::randn(shape, {.dtype = dtype, .device = adjoint::kCUDA});
 }
 
-/// Of the plans that the kernel's planner proposes, where it searches for one; its own takes `median`.
+/// Prints the plans that the kernel's planner proposes, if it searches for a plan; its choice takes `median`.
 void print_plans(Timer& timer, const ConvKernel& kernel, const ConvProblem& problem, float median, Tensor& written,
                  int most) {
-  if (rearranges(kernel)) return;  // its only order; what computes what is left is planned by others
+  if (rearranges(kernel)) return;  // it has one order, and other kernels plan the rest of the work
   const auto call = [&] { kernel.run(problem); };
   double own = 0.0;
   {
@@ -135,7 +136,7 @@ void print_plans(Timer& timer, const ConvKernel& kernel, const ConvProblem& prob
   }
 }
 
-/// FNV-1a of 64 bits.
+/// The 64-bit FNV-1a hash of a tensor's bytes.
 std::uint64_t hash_of(const Tensor& tensor) {
   const Tensor on_host = tensor.to(adjoint::kCPU);
   const auto* const bytes = static_cast<const unsigned char*>(on_host.raw_data());
@@ -151,7 +152,7 @@ void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch
   const auto wanted = [&](std::string_view name) {
     return kernels.empty() || std::any_of(kernels.begin(), kernels.end(), [&](auto& k) { return name.starts_with(k); });
   };
-  // Kernels get a call in the form that they do best (dispatch.cpp).
+  // Kernels get a simplified call, as from dispatch.cpp.
   const ConvGeometry g = simplified(layer.with_batch(batch), false);
   adjoint::set_float32_precision(mode.precision);
   adjoint::manual_seed(1);
@@ -241,7 +242,7 @@ int main(int argc, char** argv) {
           for (const std::int64_t batch : batches) {
             try {
               time_candidates(timer, layer, batch, mode, words(4, ""), most_plans);
-            } catch (const adjoint::Error& error) {  // one layer does not cost the others
+            } catch (const adjoint::Error& error) {  // the other layers still run
               std::fprintf(stderr, "%s, batch %lld, %s: %s\n", layer.name.c_str(), static_cast<long long>(batch),
                            name.c_str(), error.what());
               status = EXIT_FAILURE;

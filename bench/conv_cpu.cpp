@@ -1,8 +1,8 @@
-// Times conv_transpose2d on the CPU, a request a line, for bench/compare_pytorch_cpu.py.
+// Times conv_transpose2d on the CPU for bench/compare_pytorch_cpu.py, which writes one request per line.
 //
 // In:  name batch in_channels out_channels groups and h w of: input, kernel, stride, padding, output_padding, dilation;
 //      forward | backward | both; calls
-// Out: one line of milliseconds, a number a timed call. One call before them is not timed.
+// Out: one line of milliseconds, one number per timed call. The program makes one call before, which it does not time.
 #include <adjoint/adjoint.h>
 
 #include <chrono>

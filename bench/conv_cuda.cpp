@@ -1,10 +1,11 @@
-// Times the convolution trio on a CUDA device over the problems of real networks: forward and both gradients of
-// conv_transpose, in ms (median of repeats, host clock around many calls in a row) and in TFLOP/s.
+// Times the convolution trio on a CUDA device over the problems of real networks: conv_transpose forward and both of
+// its gradients, in ms (median of repeats, by the host's clock around many calls in a row) and in TFLOP/s.
 //
 //   bench_conv_cuda [float32|tf32|float16|bfloat16|float64] [NAME] [FAMILY]
 //
-// NAME: cases whose name holds it; without one, those that the results are reported for. FAMILY: on these kernels
-// alone, for example `correlation` or `narrow`, where they take the problem; `mma` is what GPUs before Hopper run.
+// NAME selects cases whose name contains it; without it, the cases that the documents report. FAMILY runs only one
+// family of kernels, for example `correlation` or `narrow`, on the problems that it takes; GPUs before Hopper run
+// `mma`.
 
 #include "layers.h"
 
@@ -36,7 +37,7 @@ using adjoint::cuda::ConvKernel;
 using adjoint::cuda::ConvProblem;
 using adjoint::cuda::ConvRole;
 
-/// Those that the results are reported for, or of all layers those whose name holds `filter`.
+/// Returns the layers that the documents report, or of all layers those whose name contains `filter`.
 std::vector<bench::Layer> layers(const std::string& filter) {
   std::vector<bench::Layer> all = bench::read_layers("reported");
   if (filter.empty()) return all;
@@ -53,7 +54,7 @@ Tensor random_tensor(const ConvGeometry& g, Shape shape, const Extent2& extent, 
   return Tensor::randn(shape, {.dtype = dtype, .device = adjoint::kCUDA});
 }
 
-// Milliseconds a call: the median of seven runs, each of as many calls as fill 20 ms.
+// Returns milliseconds per call: the median of seven runs, each of as many calls as fill 20 ms.
 double time_ms(const std::function<void()>& call) {
   using Clock = std::chrono::steady_clock;
   const auto run = [&](int calls) {
@@ -71,13 +72,13 @@ double time_ms(const std::function<void()>& call) {
   return times[3];
 }
 
-/// By operator, or null for the kernels that dispatch chooses.
+/// A kernel for each operator, or null for the kernel that dispatch chooses.
 struct Kernels {
   const ConvKernel *conv_transpose, *conv, *conv_weight;
 };
 
-/// The kernels of a family; null where it has none, and for all of them where `name` is empty. Throws Error for a
-/// family that no operator has.
+/// Returns the kernels of a family, with nullptr for operators without one. If `name` is empty, all are nullptr. Throws
+/// Error if no operator has a kernel of the family.
 Kernels family_of(const std::string& name) {
   using adjoint::cuda::find_conv_kernel;
   if (name.empty()) return {};
@@ -89,7 +90,7 @@ Kernels family_of(const std::string& name) {
   return kernels;
 }
 
-/// Of the call, or of the kernel alone; NaN where that does not take the problem.
+/// Returns the milliseconds of the call, or of the kernel alone; NaN if the kernel does not take the problem.
 double time_on(const ConvKernel* kernel, ConvRole role, const ConvGeometry& g, const Tensor& first,
                const Tensor& second, Tensor out, const std::function<void()>& call) {
   if (kernel == nullptr) return time_ms(call);
@@ -160,7 +161,7 @@ int main(int argc, char** argv) {
   for (const bench::Layer& layer : layers(filter)) {
     try {
       time_layer(layer, dtype, kernels);
-    } catch (const std::exception& error) {  // one case does not cost the others
+    } catch (const std::exception& error) {  // the other cases still run
       std::printf("%-30s %s\n", layer.name.c_str(), error.what());
       status = EXIT_FAILURE;
     }

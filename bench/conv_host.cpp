@@ -1,12 +1,13 @@
-// The host's time of a call of conv_transpose on a CUDA device, whose problem is known: from the call of conv.h to its
-// return, while the device may still work, and with the result's release. No call waits for the device.
+// Measures the host's time for a call of conv_transpose on a CUDA device, for a problem that an earlier call has
+// planned. The time runs from the call of the function in conv.h to its return, and includes the result's release. No
+// call waits for the device, which may still work.
 //
 //   bench_conv_host [ARITHMETIC,...] [LAYERS,...]
 //
-// By default tf32,bfloat16,float32 and the transposed layers of reported and everyday, at batch 1. A line is a layer:
-// name, arithmetic, kernel, and microseconds a call, on the default stream and on another one, whose workspaces come
-// from the pool each time (core/cuda/spare_workspaces.h). Medians of rounds of calls, both streams in turn. Before the
-// layers stand parts of a call, of which each has some.
+// The defaults are tf32,bfloat16,float32 and the transposed layers of reported and everyday, at batch 1. A line is a
+// layer: name, arithmetic, kernel, and microseconds per call, on the default stream and on another one, whose
+// workspaces come from the pool each time (core/cuda/spare_workspaces.h). Times are medians of rounds of calls; the
+// streams take turns. The lines before the layers time single parts of a call.
 
 #include "conv_modes.h"
 #include "layers.h"
@@ -32,9 +33,9 @@ using adjoint::ConvGeometry;
 using adjoint::Shape;
 using adjoint::Tensor;
 
-constexpr int kRounds = 25, kCalls = 60;  // a round's launches fit in a stream's queue, so that none waits
+constexpr int kRounds = 25, kCalls = 60;  // a round's launches fit in a stream's queue
 
-/// Microseconds a call of one round.
+/// Returns the microseconds per call of one round.
 template <class Call>
 double round_of(const Call& call) {
   using Clock = std::chrono::steady_clock;
@@ -58,7 +59,7 @@ struct Times {
 template <class Call>
 Times time(const adjoint::Stream& other, const Call& call) {
   std::vector<double> on_default, on_other;
-  for (int i = -2; i < kRounds; ++i) {  // the first ones plan, load code and fill the pool
+  for (int i = -2; i < kRounds; ++i) {  // the first rounds plan, load code and fill the pool
     const double first = round_of(call);
     const adjoint::StreamGuard guard(other);
     const double second = round_of(call);
@@ -86,11 +87,11 @@ void time_parts(const adjoint::Stream& other) {
                                               .box = {32, 8, 1, 1, 1}};
   try {
     print("a tensor map", "-", "-", time(other, [&] { adjoint::cuda::encode_tensor_map(layout); }));
-  } catch (const adjoint::Error&) {  // a GPU before Hopper has none
+  } catch (const adjoint::Error&) {  // GPUs before Hopper have no tensor maps
   }
 }
 
-/// The call as programs make it.
+/// Calls the function as programs do.
 Tensor call(const Tensor& feature, const Tensor& filter, const ConvGeometry& g) {
   if (g.rank == 1) {
     return conv_transpose1d(feature, filter, {},

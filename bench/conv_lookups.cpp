@@ -1,11 +1,11 @@
-// How long the choice of a kernel takes that no earlier call has made, and one that is known: CPU time of one thread,
-// no GPU needed. Each layer of bench/layers at batches 1, 4, 16 and 64 where it has none of its own, three operators
-// and arithmetics, as on an H100 or H200.
+// Measures the time in which the library chooses a kernel, for new problems and for known ones: CPU time of one thread.
+// The choices are those for an H100 or H200, but no GPU is needed. The problems are the layers of bench/layers, in
+// three operators and arithmetics, at batches 1, 4, 16 and 64 if a layer has no batch of its own.
 //
 //   bench_conv_lookups [N] [NAME]
 //
-// Prints mean, 99th percentile and most, in microseconds, and the N look-ups that take the longest (10). NAME: layers
-// whose name holds it.
+// The program prints mean, 99th percentile and maximum in microseconds, and the N slowest look-ups (10). NAME selects
+// layers whose name contains it.
 
 #include "conv_modes.h"
 #include "layers.h"

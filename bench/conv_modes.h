@@ -1,4 +1,5 @@
-// What benchmarks and tests of convolution's kernels ask for by name, and the GPU that those without one choose for.
+// The names of arithmetics in benchmarks and tests of convolution's kernels, and the GPU that these assume if there is
+// no GPU.
 #pragma once
 
 #include <adjoint/core/base/error.h>
@@ -19,17 +20,17 @@ struct ConvMode {
   adjoint::Precision precision;
 
   adjoint::cuda::Arithmetic arithmetic() const { return adjoint::cuda::arithmetic_of(dtype, precision); }
-  /// Whether it is three products of tf32 parts.
+  /// Returns true if a product is computed as three products of tf32 parts.
   bool splits() const { return adjoint::cuda::is_split(arithmetic()); }
 };
 inline constexpr ConvMode kConvModes[] = {{"float32", adjoint::kFloat32, adjoint::Precision::kFull},
                                           {"tf32", adjoint::kFloat32, adjoint::Precision::kTF32},
                                           {"bfloat16", adjoint::kBFloat16, adjoint::Precision::kFull},
                                           {"float16", adjoint::kFloat16, adjoint::Precision::kFull}};
-/// Those of bench/results/candidates.tsv: float16's kernels are bfloat16's.
+/// The arithmetics of bench/results/candidates.tsv; float16 has the same kernels as bfloat16.
 inline constexpr std::span<const ConvMode> kMeasuredModes(kConvModes, 3);
 
-/// Throws Error where there is none.
+/// Throws Error for an unknown name.
 inline const ConvMode& mode_named(const std::string& name) {
   for (const ConvMode& mode : kConvModes) {
     if (name == mode.name) return mode;
@@ -37,8 +38,8 @@ inline const ConvMode& mode_named(const std::string& name) {
   throw adjoint::Error("bench: no such arithmetic: " + name);
 }
 
-/// A call without bias, in the form in which kernels get it, whose operands lie nowhere: kernels are chosen for it,
-/// none is run.
+/// Returns a call without bias, in the form in which kernels get it. It has null operands: it serves to choose kernels,
+/// not to run them.
 inline adjoint::cuda::ConvProblem unplaced_problem(adjoint::cuda::ConvRole role, const adjoint::ConvGeometry& geometry,
                                                    const ConvMode& mode) {
   return {.role = role,
@@ -48,7 +49,7 @@ inline adjoint::cuda::ConvProblem unplaced_problem(adjoint::cuda::ConvRole role,
           .device = 0};
 }
 
-/// What the driver says of an H100 and an H200.
+/// The properties that the driver reports for an H100 and an H200.
 inline constexpr adjoint::cuda::Gpu kHopper{.architecture = 90,
                                             .runs_wgmma = true,
                                             .smem_bytes = 233472,

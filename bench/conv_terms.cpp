@@ -1,11 +1,12 @@
-// Prints what the estimate of every kernel's time is made of (ops/conv/choose/cuda/terms.h), for the layers of
-// bench/layers: what scripts/calibrate fits to measured times. Needs no GPU: the plans are those for an H100.
+// Prints the terms of the estimate of every kernel's time (ops/conv/choose/cuda/terms.h) for the layers of
+// bench/layers. scripts/calibrate fits them to measured times. The program needs no GPU: the plans are those for an
+// H100.
 //
 //   bench_conv_terms [files [batches]]
 //   bench_conv_terms everyday,drawn29,drawn32 1,4,16,64
 //
-// A line is a layer, batch, operator, arithmetic, kernel, the estimate in microseconds as it is today, a star for the
-// kernel that is chosen, and the terms.
+// A line has layer, batch, operator, arithmetic, kernel, the present estimate in microseconds, a star if the library
+// chooses the kernel, and the terms.
 #include "conv_modes.h"
 #include "layers.h"
 

@@ -1,14 +1,14 @@
-// Times data-parallel training on the GPUs of the ranks that mpirun started, for bench/compare_distributed.py: prints a
-// line of JSON for each case, from rank 0. Times are in ms: the median over rounds of the slowest rank's.
+// Times data-parallel training on the GPUs of the ranks that mpirun starts, for bench/compare_distributed.py. Rank 0
+// prints a line of JSON for each case. Times are in ms: the median over rounds of the slowest rank's time.
 //
 //   mpirun -n 2 bench_distributed [--ctas=0,4,8] [--networks=wide,unet] [--strong] [tf32] [bf16]
 //
-// Sums of 1 MiB to 4 GiB of float32, beside a bare ncclAllReduce of the same buffer in turns with it ("bare_ms"; where
-// NCCL was found). Then, network by network, a step at the same batch a GPU: on each rank alone ("alone_ms"), and in
-// turns with it through DataParallel ("together_ms"), both as captured steps too ("captured_alone_ms",
-// "captured_together_ms"); and a sum of all gradients with nothing beside it ("sum_ms"). --ctas does that for each
-// DataParallelOptions::max_ctas. --strong: together, the ranks share the batch that each has alone, and captured steps
-// are left out. Sums are timed where --networks is not given.
+// Without --networks the program first times sums of 1 MiB to 4 GiB of float32, in turns with a bare ncclAllReduce of
+// the same buffer ("bare_ms", if NCCL was found). For each network it then times, in turns, a step on each rank alone
+// ("alone_ms") and through DataParallel ("together_ms") with the same batch per GPU, both as captured steps too
+// ("captured_alone_ms", "captured_together_ms"), and a sum of all gradients with no work beside it ("sum_ms"). --ctas
+// repeats this for each value of DataParallelOptions::max_ctas. With --strong the ranks together share the batch that
+// each has alone, and the program omits captured steps.
 
 #include "trainings.h"
 
@@ -45,11 +45,11 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Milliseconds that the slowest rank takes for each call of each kind, which take turns.
+// Returns the milliseconds that the slowest rank takes for a call of each kind. The kinds take turns.
 std::vector<double> time_ms(const std::vector<std::function<void()>>& kinds, int calls, int rounds = 9) {
   using Clock = std::chrono::steady_clock;
   std::vector<std::vector<double>> times(kinds.size());
-  for (int round = -1; round < rounds; ++round) {  // the first is not counted: kernels load, buckets are made
+  for (int round = -1; round < rounds; ++round) {  // the first, uncounted, loads kernels and makes buckets
     for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
       adjoint::synchronize(adjoint::default_device());
       distributed::barrier();
@@ -114,11 +114,11 @@ void bench_sum() {
 #endif
 }
 
-// ---- Networks, at the batches that the programs have by default; compare_distributed.py has the same.
+// ---- Networks, at the default batches of the programs; compare_distributed.py has the same batches.
 
 struct Case {
-  const char* network;                                                      // trainings.h's
-  std::function<std::vector<Tensor>(const adjoint::TensorOptions&)> batch;  // of each rank
+  const char* network;                                                      // as in trainings.h
+  std::function<std::vector<Tensor>(const adjoint::TensorOptions&)> batch;  // makes a rank's batch
 };
 
 std::function<std::vector<Tensor>(const adjoint::TensorOptions&)> noise(std::vector<Shape> shapes) {

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Everyday layers beside times of PyTorch's that were measured before: how many times faster, by batch.
+"""Compares everyday layers with times of PyTorch's that were measured before, by batch.
 
     bench/everyday.py PYTORCH.csv [CANDIDATES.tsv] [--worst 25]
 
 PYTORCH.csv has a line for each layer, operator, arithmetic and batch, with the columns of bench/layers/everyday.csv,
 operator ("forward", "input gradient", "weight gradient"), arithmetic and pytorch_us. CANDIDATES.tsv, by default
-bench/results/candidates.tsv, is what bench_conv_candidates wrote on the same kind of GPU: the kernels that it marks as
-chosen are compared, with a frozen filter too where the table has that. Prints geometric means, how many layers for
-which PyTorch takes over 10 us are below 0.8 and 0.6 of its speed, and the worst of those.
+bench/results/candidates.tsv, is the output of bench_conv_candidates on the same kind of GPU. The script compares the
+kernels that it marks as chosen, with a frozen filter too if the table has such times. It prints geometric means. Of the
+layers for which PyTorch takes over 10 us, it prints how many are below 0.8 and 0.6 of PyTorch's speed, and the slowest.
 """
 
 import argparse
@@ -23,7 +23,7 @@ KERNELS = {"conv": ("conv", "conv_transpose", "conv_weight"), "conv_transpose": 
 
 
 def one(value):
-    """"4x4" and "4" are the same kernel, stride, padding or dilation."""
+    """Returns one spelling for "4x4" and "4", which are the same kernel, stride, padding or dilation."""
     parts = set(value.split("x"))
     return parts.pop() if len(parts) == 1 else value
 
@@ -37,7 +37,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pytorch", type=pathlib.Path)
     parser.add_argument("candidates", nargs="?", type=pathlib.Path, default=ROOT / "bench/results/candidates.tsv")
-    parser.add_argument("--worst", type=int, default=25, help="how many layers to list")
+    parser.add_argument("--worst", type=int, default=25, help="number of layers to list")
     arguments = parser.parse_args()
     with open(ROOT / "bench/layers/everyday.csv", newline="") as file:
         names = {geometry(row): row["name"] for row in csv.DictReader(file)}

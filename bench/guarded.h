@@ -1,4 +1,4 @@
-// What a benchmark's library does for Python: errors are kept as text, behind a status.
+// The libraries that Python loads return a status and keep an error's text.
 #pragma once
 
 #include <exception>
@@ -8,7 +8,7 @@ namespace bench {
 
 inline thread_local std::string last_error;
 
-/// Calls `f`; 0, or 1 where it throws, with what it says in last_error.
+/// Calls `f` and returns 0. Returns 1 if it throws, and puts the message into last_error.
 template <class F>
 int guarded(const F& f) {
   try {

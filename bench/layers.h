@@ -15,8 +15,8 @@ namespace bench {
 struct Layer {
   std::string name;
   bool transposed = false;
-  std::optional<std::int64_t> batch;  // none: any
-  adjoint::ConvGeometry geometry;     // of batch 1 where there is none
+  std::optional<std::int64_t> batch;  // nullopt: any batch
+  adjoint::ConvGeometry geometry;     // at batch 1 if the layer has no batch
 
   adjoint::ConvGeometry with_batch(std::int64_t n) const {
     adjoint::ConvGeometry g = geometry;
@@ -34,7 +34,7 @@ inline std::vector<std::string> split(const std::string& text, char at) {
   return parts;
 }
 
-/// The cells of a line, of which one in quotation marks may hold commas.
+/// Returns the cells of a line. A cell in quotation marks may contain commas.
 inline std::vector<std::string> cells(const std::string& line) {
   std::vector<std::string> parts(1);
   bool quoted = false;
@@ -59,7 +59,7 @@ inline adjoint::Extent2 axes(const std::string& text, int rank, std::int64_t uni
 
 }  // namespace detail
 
-/// Those of layers/<name>.csv. Throws Error where there is no such file.
+/// Returns the layers of layers/<name>.csv. Throws Error if there is no such file.
 inline std::vector<Layer> read_layers(const std::string& name) {
   const std::string path = std::string(ADJOINT_BENCH_LAYERS) + "/" + name + ".csv";
   std::ifstream file(path);

@@ -3,7 +3,7 @@
 
     bench/layers.py NAME > bench/layers/NAME.csv
 
-draws those of DRAWS anew.
+draws the layers of a name in DRAWS anew.
 """
 
 import csv
@@ -35,7 +35,7 @@ class Layer:
 
     @property
     def attributes(self):
-        """conv_transpose's keywords, or conv's."""
+        """The keyword arguments of conv_transpose or conv."""
         names = ("stride", "padding", "dilation") + ("output_padding",) * self.transposed
         return {**{name: getattr(self, name)[-self.rank:] for name in names}, "groups": self.groups}
 
@@ -59,18 +59,18 @@ class Layer:
 
     @property
     def flop(self):
-        """Of one of the three operators, a multiplication and an addition counted as two; taps at borders counted."""
+        """The FLOP of one of the three operators. A multiplication and an addition count as two; border taps count."""
         feature = self.input_shape if self.transposed else self.output_shape
         return 2 * math.prod(feature) * math.prod(self.weight_shape[1:])
 
     @property
     def elements(self):
-        """Of input and output together, which each of the three operators reads or writes once."""
+        """The elements of input and output together, which each of the three operators reads or writes once."""
         return math.prod(self.input_shape) + math.prod(self.output_shape)
 
     @property
     def title(self):
-        """Everything but the name, in short."""
+        """A short text of everything but the name."""
         parts = [f"{self.batch} x {self.in_channels}->{self.out_channels}", "k" + _short(self.kernel)]
         for letter, name, unit in (("s", "stride", 1), ("p", "padding", 0), ("d", "dilation", 1)):
             values = self.attributes[name]
@@ -86,13 +86,13 @@ def _short(values):
 
 
 def read(name):
-    """The layers of bench/layers/<name>.csv. One number stands for every axis; without a batch, `batch` is None."""
+    """Returns the layers of bench/layers/<name>.csv. One number stands for every axis; an empty batch becomes None."""
     with open(pathlib.Path(__file__).resolve().parent / "layers" / f"{name}.csv", newline="") as file:
         return [_layer(row) for row in csv.DictReader(file)]
 
 
 def drawn(seed, count):
-    """`count` layers drawn at random, the same for a seed everywhere: both kinds, both ranks, small and large.
+    """Draws `count` layers at random, the same for a seed everywhere: both kinds, both ranks, small and large.
 
     Sizes are drawn evenly in their logarithms. A layer has at most 2^26 elements and 2e11 FLOP in an operator.
     """
@@ -114,9 +114,9 @@ def drawn(seed, count):
 
 
 def drawn_wide(seed, count):
-    """Likewise, with 3 to 768 channels, kernels of 1 to 20, strides of 1 to 8, and most extents odd.
+    """Draws layers like drawn(), with 3 to 768 channels, kernels of 1 to 20, strides of 1 to 8, and most extents odd.
 
-    Kernels and strides are drawn evenly in their logarithms, too, and a stride is at most its kernel.
+    Kernels and strides are also drawn evenly in their logarithms, and a stride is at most its kernel.
     """
     draw = random.Random(seed)
 
@@ -140,7 +140,7 @@ def drawn_wide(seed, count):
 
 
 def _keep(layers, draw, channels, extents, kernel, stride, dilation, groups, transposed):
-    """Draws what is left of a layer, and appends it where its size is fit for timing."""
+    """Draws the rest of a layer, and appends the layer if its size is fit for timing."""
     padding = tuple(draw.randint(0, d * (k - 1) // 2) for d, k in zip(dilation, kernel))
     output_padding = tuple(draw.randint(0, s - 1) if transposed else 0 for s in stride)
     batch = round(2 ** draw.uniform(0, 6))
@@ -150,12 +150,12 @@ def _keep(layers, draw, channels, extents, kernel, stride, dilation, groups, tra
         layers.append(layer)
 
 
-# The drawn layers of bench/layers: which draw, from which seed, and how many.
+# The drawn layers of bench/layers: (function, seed, count).
 DRAWS = {"drawn29": (drawn, 29, 100), "drawn32": (drawn, 32, 60), "wide": (drawn_wide, 33, 100)}
 
 
 def draw_named(name):
-    """The layers of bench/layers/<name>.csv, drawn anew."""
+    """Draws the layers of bench/layers/<name>.csv anew."""
     draw, seed, count = DRAWS[name]
     return [dataclasses.replace(layer, name=f"{name} {i}") for i, layer in enumerate(draw(seed, count))]
 

@@ -1,13 +1,14 @@
-// How fast a DataLoader brings JPEG files to where they are used, beside as many threads of libjpeg-turbo alone.
+// Measures how fast a DataLoader decodes JPEG files and delivers batches, beside as many threads of libjpeg-turbo
+// alone.
 //
 //   bench_loader [THREADS] [FILES] [SIDE]      (2, 1000 and 512)
 //
-// Makes FILES pictures of SIDE x SIDE in a temporary folder, which stay in the system's cache. The peer's threads read
-// each file whole and decode it row by row into a buffer that they keep, which is the least that anyone can do. The
-// loader, with as many workers, decodes, takes a random crop of half the side, stacks 50 of them and, where there is a
-// GPU, copies the batches to it; once with the crop as the part that is read (ImageFolderOptions::window), once with
-// it cut out of the whole picture in a transform. All take turns; prints their medians in pictures a second and in CPU
-// time, and the ratios.
+// The program writes FILES pictures of SIDE x SIDE to a temporary folder; they stay in the system's cache. The peer's
+// threads read each file whole and decode it row by row into a buffer that they keep, which is the least possible work.
+// The loader has as many workers. They decode, take a random crop of half the side and stack 50 crops; if there is a
+// GPU, the loader copies the batches to it. One loader decodes only the crop (ImageFolderOptions::window), the other
+// crops the whole picture in a transform. All three take turns. The program prints their medians in pictures per second
+// and in CPU time, and the ratios.
 #include "scratch.h"
 
 #include <adjoint/adjoint.h>
@@ -36,10 +37,10 @@ using adjoint::Tensor;
 
 constexpr int kRounds = 7;
 constexpr std::int64_t kBatch = 50;
-// Rows that are aligned as vectors are go past the caches, which takes libjpeg-turbo 3 to 5% longer.
+// If rows are aligned like vectors, libjpeg-turbo's stores bypass the caches, which takes 3 to 5% longer.
 constexpr std::size_t kUnaligned = 8;
 
-// Smooth shades with detail and a little noise: about as many bytes a pixel as a photograph has at quality 90.
+// Smooth shades with detail and a little noise: about as many bytes per pixel as a photograph at quality 90.
 Tensor picture(std::int64_t side) {
   const auto layer = [&](std::int64_t cells, double weight) {
     const Tensor small = Tensor::rand({1, 3, cells, cells});
@@ -49,7 +50,8 @@ Tensor picture(std::int64_t side) {
   return sum.clamp(0.0, 1.0).reshape({3, side, side});
 }
 
-// Decodes a file and gives one of its samples, so that the work is used. libjpeg's own errors end the process.
+// Decodes a file and returns one of its samples, which keeps the compiler from removing the work. libjpeg's own errors
+// end the process.
 std::uint64_t decode(const fs::path& path, std::vector<JSAMPLE>& buffer) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   std::vector<char> bytes(static_cast<std::size_t>(file.tellg()));
@@ -93,7 +95,7 @@ double median(std::vector<double> values) {
 }
 
 struct Seconds {
-  double wall, cpu;  // cpu: of all threads, which a busy machine changes less
+  double wall, cpu;  // cpu: of all threads, less disturbed by a busy machine
 };
 
 double cpu_seconds() {
@@ -141,7 +143,7 @@ void bench_loader(int threads, int files, std::int64_t side, const fs::path& fol
   std::vector<Side> sides{{"libjpeg-turbo alone", [&] { decode_all(windows.paths(), threads); }},
                           {"DataLoader, window", [&] { load_all(of_windows); }},
                           {"DataLoader, crop", [&] { load_all(of_crops); }}};
-  for (int round = -1; round < kRounds; ++round) {  // the first is not counted
+  for (int round = -1; round < kRounds; ++round) {  // the first round is not counted
     for (Side& one : sides) {
       const Seconds taken = seconds_of(one.run);
       if (round < 0) continue;

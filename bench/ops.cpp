@@ -1,4 +1,4 @@
-// The library's operators by name, on memory that belongs to somebody else: what bench/compare_ops.py calls.
+// A library for bench/compare_ops.py: calls Adjoint's operators by name, on memory that PyTorch owns.
 #include "guarded.h"
 
 #include <adjoint/core/autograd/tape.h>
@@ -53,7 +53,7 @@ Tensor upsampled(const Tensor& x, Interpolation mode) { return interpolate(x, {.
     name, [](const Tensors& x) -> Tensor { return __VA_ARGS__; } \
   }
 
-// One line a name; x holds the operands, whose shapes stand in compare_ops.py.
+// One line per name. x holds the operands, whose shapes are in compare_ops.py.
 const std::map<std::string, Call>& calls() {
   static const std::map<std::string, Call> all{
       UNARY(relu),
@@ -199,7 +199,7 @@ struct Bound {
 
 extern "C" {
 
-/// Of PyTorch's tensor: contiguous.
+/// A contiguous tensor of PyTorch's.
 struct BenchOperand {
   void* data;
   std::int64_t rank, extents[8];
@@ -213,7 +213,8 @@ const char* bench_dtype(int dtype) {
   return name.c_str();
 }
 
-/// What the other functions take, null for an error. Without grad_output: forward alone.
+/// Returns the handle that the other functions take, or nullptr for an error. Without grad_output it runs forward
+/// alone.
 Bound* bench_bind(const char* name, const BenchOperand* operands, std::int64_t count, const BenchOperand* grad_output) {
   auto bound = std::make_unique<Bound>();
   const auto tensor = [](const BenchOperand& operand) {
@@ -235,7 +236,7 @@ Bound* bench_bind(const char* name, const BenchOperand* operands, std::int64_t c
 }
 void bench_release(Bound* bound) { delete bound; }
 
-/// On a CUDA stream; null for operands on the CPU.
+/// Runs the call on a CUDA stream; `stream` is nullptr for operands on the CPU.
 int bench_run(Bound* bound, CUstream_st* stream) {
   return guarded([&] {
     std::optional<StreamGuard> guard;
@@ -251,7 +252,7 @@ int bench_run(Bound* bound, CUstream_st* stream) {
   });
 }
 
-/// The first elements of what the last run made, the result or the gradients, behind one another.
+/// Writes the first `elements` elements of the last run's result, or of each gradient, one tensor after another.
 int bench_read(const Bound* bound, double* to, std::int64_t elements) {
   return guarded([&] {
     for (const Tensor& result : bound->results) {

@@ -1,8 +1,9 @@
-// Times chains of small recorded operations: one source for Adjoint and for libtorch, so that both do the same work.
+// Times chains of small recorded operations. One source serves Adjoint and libtorch, so both do the same work.
 //
-// A framework gives Tensor; leaf(rows, columns, on_gpu), float32 and requiring a gradient; and run(x, step, count),
-// which waits for the device, records y = step(y) `count` times from y = x, sweeps back, drops the record, and tells
-// what each took. On a GPU that is the host's part: the device may still work.
+// A framework provides three names. Tensor is its tensor. leaf(rows, columns, on_gpu) returns a float32 tensor that
+// requires a gradient. run(x, step, count) waits for the device, records y = step(y) `count` times from y = x, sweeps
+// back, drops the record, and returns the time of each part. On a GPU these are the host's times: the device may still
+// work.
 #pragma once
 
 #include <time.h>
@@ -16,21 +17,21 @@
 
 namespace overhead {
 
-/// Seconds.
+/// Times in seconds.
 struct Times {
   double forward = 0;
   double backward = 0;
   double total = 0;  // forward, backward, and dropping the record
 };
 
-/// Processor time of the process, all its threads: what other programs do to the machine does not count.
+/// Returns the CPU time of all threads of the process, which other programs on the machine hardly disturb.
 inline double now() {
   timespec time;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// The median of each part over `repeats` runs, in microseconds an operation.
+/// Returns the median of each part over `repeats` runs, in microseconds per operation.
 template <class Run>
 Times median(Run&& run, int count, int repeats) {
   std::vector<Times> samples;
@@ -43,13 +44,13 @@ Times median(Run&& run, int count, int repeats) {
   return {middle(&Times::forward), middle(&Times::backward), middle(&Times::total)};
 }
 
-/// Prints a line a case: name, then microseconds an operation forward, backward and in total. On a GPU where the first
-/// argument is "cuda".
+/// Prints a line for each case: name, then microseconds per operation forward, backward and in total. Runs on a GPU if
+/// the first argument is "cuda".
 template <class Framework>
 void run_all(int argc, char** argv) {
   using Tensor = typename Framework::Tensor;
   const bool on_gpu = argc > 1 && std::string_view(argv[1]) == "cuda";
-  const int count = on_gpu ? 300 : 1000;  // launches of both ways fit in a stream's queue, so that none waits
+  const int count = on_gpu ? 300 : 1000;  // the launches of both passes fit in a stream's queue
   constexpr int kRepeats = 51;
   const Tensor x = Framework::leaf(4, 4, on_gpu);
   const Tensor other = Framework::leaf(4, 4, on_gpu);

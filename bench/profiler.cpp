@@ -1,12 +1,12 @@
-// What a Profiler costs a training while it collects.
+// Measures how much a Profiler slows down a training while it collects.
 //
 //   bench_profiler [STEPS] [ROUNDS]      (200 and 7)
 //
-// Three convolutions with Adam, on the CPU and, where there is one, on the GPU, of sizes from where the calls cost all
-// of the time to where kernels do. STEPS steps without and with a Profiler take turns: on the GPU with CUDA events and,
-// where the component was built, with CUPTI. Prints a step's medians, by the wall clock, on the CPU by the processor's
-// time of one thread, which other programs do not take from; the ratio of a turn's two (median, least and most); and
-// the calls of a step.
+// The program trains three convolutions with Adam, on the CPU and, if there is one, on a GPU. The smallest size spends
+// its time on calls, the largest on kernels. STEPS steps without and with a Profiler take turns: on the GPU with CUDA
+// events and, if the component was built, with CUPTI. The program prints a step's medians, by the wall clock on the GPU
+// and by the CPU time of one thread on the CPU, because other programs do not add to it. It also prints the ratio
+// within a turn (median, least and most) and the number of calls per step.
 #include <adjoint/adjoint.h>
 #ifdef ADJOINT_BENCH_CUPTI
 #include <adjoint/core/profile/cupti/cupti_timer.h>
@@ -32,7 +32,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// In milliseconds.
+// Returns milliseconds.
 double now(Device device) {
   timespec time;
   clock_gettime(device.is_cuda() ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID, &time);

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Whole models under adjoint.torch beside the same models in PyTorch: milliseconds of a training step and of inference.
+"""Compares whole models under adjoint.torch with the same models in PyTorch: milliseconds of training and inference.
 
     bench/real_models.py [--device cuda] [--precisions float32,tf32,bfloat16] [--models dcgan,unet] [--compile]
                          [--fuse | --both] [--channels-last] [--only-where-faster] [--quick] [--out FILE]
 
-Each model is there twice with the same random weights: as PyTorch has it, with cudnn.benchmark, and after
-adjoint.torch.replace; with --both a third time, fused. They take turns, and times are medians of the wall clock's, which
-waits for the GPU: as a user sees them. A training step is forward, the mean square of the result, backward and Adam's
-update; inference is in eval mode without gradients. bfloat16 is torch.autocast's. Results are compared first, and a
-difference makes the program fail.
+The program makes each model twice with the same random weights: as PyTorch runs it, with cudnn.benchmark, and after
+adjoint.torch.replace. With --both it makes a third, fused. The models take turns. Times are medians by the wall clock
+until the GPU has finished, as a user sees them. A training step is forward, the mean square of the result, backward and
+Adam's update. Inference is in eval mode without gradients. bfloat16 is torch.autocast's. The program compares the
+results first, and fails if they differ.
 
-SpeechT5HifiGan and the decoders of EnCodec and DAC come from transformers and are left out, saying so, where it is not
-installed; the others are written below as their papers have them. Needs PyTorch, and the shared library in
-ADJOINT_LIBRARY. Writes a table, --out, by default bench/results/real_models_<device>.md.
+SpeechT5HifiGan and the decoders of EnCodec and DAC come from transformers; if it is not installed, the program says so
+and omits them. The other models are written below as in their papers. The program needs PyTorch, and the shared library
+in ADJOINT_LIBRARY. It writes a table, --out, by default bench/results/real_models_<device>.md.
 """
 
 import argparse
@@ -34,10 +34,10 @@ from torch.nn import functional as F
 
 import adjoint.torch as adj
 
-# The least of PyTorch's time over ours, in geometric mean, and of any model.
+# PyTorch's time over ours should reach these in geometric mean, and for every model.
 GOALS = {"float32": (1.5, 1.0), "tf32": (1.4, 1.0), "bfloat16": (1.25, 1.0)}
 COMPILED_GOAL = (1.0, 0.97)
-# Of the largest element of a result, behind some tens of layers.
+# The allowed difference after some tens of layers, as a share of a result's largest element.
 TOLERANCE = {"float32": 1e-3, "tf32": 3e-2, "bfloat16": 2e-1}
 
 
@@ -51,7 +51,7 @@ class Residual(nn.Module):
 
 
 class Skip(nn.Module):
-    """A level of a U-Net: what lies below it is joined to its input."""
+    """A level of a U-Net: the result of the level below is joined to its input."""
 
     def __init__(self, *layers):
         super().__init__()
@@ -169,7 +169,7 @@ def dac():
     return DacModel(DacConfig()).decoder
 
 
-# A model, the shape of its input, and of a quick run's.
+# For each name: the model, the shape of its input, and the shape in a quick run.
 MODELS = {
     "dcgan": (dcgan, (64, 100, 1, 1), (2, 100, 1, 1)),
     "pix2pix": (pix2pix, (4, 3, 256, 256), (1, 3, 256, 256)),
@@ -188,9 +188,9 @@ def wait(device):
 
 
 def milliseconds(calls, rounds, device):
-    """Medians for each of `calls`, name -> function, taking turns."""
+    """Returns each call's median. `calls` is {name: function}; the calls take turns."""
     samples = {name: [] for name in calls}
-    for round in range(rounds + 3):  # the first let cudnn.benchmark, torch.compile and only_where_faster choose
+    for round in range(rounds + 3):  # in the first, cudnn.benchmark and the like choose
         for name, call in calls.items():
             wait(device)
             begin = time.perf_counter()
@@ -212,7 +212,7 @@ def set_precision(precision):
 
 
 def measure(name, precision, arguments):
-    """-> rows of (way, what, Adjoint's ms, PyTorch's ms), and how far the results lie apart."""
+    """Returns rows of (way, what, Adjoint's ms, PyTorch's ms), and the difference between the results."""
     make, shape, quick_shape = MODELS[name]
     torch.manual_seed(0)
     x = torch.randn(quick_shape if arguments.quick else shape, device=arguments.device)
@@ -280,13 +280,13 @@ def parse_arguments():
     parser.add_argument("--models", default=",".join(MODELS), help="comma-separated")
     parser.add_argument("--compile", action="store_true", help="torch.compile on both sides")
     fuse = parser.add_mutually_exclusive_group()
-    fuse.add_argument("--fuse", action="store_true", help="adjoint.torch.fuse, too")
-    fuse.add_argument("--both", action="store_true", help="fused and not, a table each")
-    parser.add_argument("--channels-last", action="store_true", help="all sides' models and pictures in it")
-    parser.add_argument("--only-where-faster", action="store_true", help="replace() as its option has it")
-    parser.add_argument("--quick", action="store_true", help="small inputs: does it run?")
+    fuse.add_argument("--fuse", action="store_true", help="also adjoint.torch.fuse")
+    fuse.add_argument("--both", action="store_true", help="a table for fused models and one for unfused")
+    parser.add_argument("--channels-last", action="store_true", help="models and pictures in channels_last")
+    parser.add_argument("--only-where-faster", action="store_true", help="replace(only_where_faster=True)")
+    parser.add_argument("--quick", action="store_true", help="small inputs, to try the program")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--verbose", action="store_true", help="what was replaced, and what was left")
+    parser.add_argument("--verbose", action="store_true", help="print the replaced modules and the others")
     parser.add_argument("--out", type=pathlib.Path)
     arguments = parser.parse_args()
     arguments.ways = ["replaced", "fused"] if arguments.both else ["fused"] if arguments.fuse else ["replaced"]
@@ -297,7 +297,7 @@ def parse_arguments():
 
 
 def table(title, rows, goal, behind):
-    """Lines of rows of (model, what, Adjoint's ms, PyTorch's ms); what is behind its goal is appended to `behind`."""
+    """Returns lines of rows (model, what, Adjoint's ms, PyTorch's ms). Appends the misses of goals to `behind`."""
     mean = math.exp(statistics.fmean(math.log(theirs / mine) for *_, mine, theirs in rows))
     least_mean, least = goal
     behind += [f"{title}: mean {mean:.2f}, goal {least_mean}"] if mean < least_mean else []

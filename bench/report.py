@@ -3,10 +3,10 @@
 
     bench/report.py [bench/results/pytorch_cuda.json] [--others bench/results/pytorch_cuda_others.json]
 
-Replaces the text between the lines "<!-- bench: begin -->" and "<!-- bench: end -->" in README.md (a sentence and the
-chart) and in docs/performance.md (the table), and draws docs/images/pytorch_cuda.svg. From the --others results it
-replaces the text between "<!-- others: begin -->" and "<!-- others: end -->" in docs/performance.md, and writes the
-table bench/results/other_layers.md. Needs only Python.
+The script replaces the text between the lines "<!-- bench: begin -->" and "<!-- bench: end -->" in README.md (a
+sentence and the chart) and in docs/performance.md (the table), and draws docs/images/pytorch_cuda.svg. From the
+--others results it replaces the text between "<!-- others: begin -->" and "<!-- others: end -->" in
+docs/performance.md, and writes the table bench/results/other_layers.md. It needs only Python.
 """
 
 import argparse
@@ -23,7 +23,7 @@ ALL_PARTS = ("forward", "d input", "d weight", "forward + backward")
 
 
 def by_case(record):
-    """case -> precision -> result, in the file's order."""
+    """Returns {case: {precision: result}}, in the file's order."""
     cases = {}
     for result in record["results"]:
         cases.setdefault(result["case"], {})[result["precision"]] = result
@@ -65,13 +65,13 @@ def cudnn_version(number):
 
 
 def quicker_ways(record, precision, part):
-    """PyTorch's fastest way, for each layer in which it is faster than Adjoint."""
+    """Returns PyTorch's fastest way, for each layer in which it is faster than Adjoint."""
     speedups = [r["parts"][part]["speedup"] for r in record["results"] if r["precision"] == precision]
     return [min(s, key=s.get) for s in speedups if min(s.values()) < 1]
 
 
 def ways_of(record):
-    """The names of PyTorch's ways that were run."""
+    """Returns the names of PyTorch's ways that were run."""
     run = {way for r in record["results"] for way in r["parts"][PARTS[0]]["speedup"]}
     words = {"pytorch": "contiguous tensors", "channels_last": "channels_last", "flipped conv": "conv with a flipped filter",
              "compile": "torch.compile"}
@@ -79,7 +79,7 @@ def ways_of(record):
 
 
 def beside_best(record):
-    """Sentences on PyTorch's other ways: channels_last, flipped filters, torch.compile; and where they were not run."""
+    """Returns sentences on PyTorch's other ways (channels_last, flipped filters, torch.compile) and on missing runs."""
     ratios, plain, quicker, ways = [], [], [], set()
     for precision, parts in record["summary"].items():
         forward, both = (parts[part]["speedup_over_best"] for part in PARTS)
@@ -104,7 +104,7 @@ def beside_best(record):
 
 
 def run_text(record):
-    """The versions that ran on both sides, and the date."""
+    """Returns the versions that ran on both sides, and the date."""
     return (f"PyTorch {record['pytorch']} with cuDNN {cudnn_version(record['cudnn'])} and `cudnn.benchmark`, contiguous tensors "
             f"(driver {record['driver']}, {record['date'][:10]}, at {record['commit']})")
 
@@ -118,7 +118,7 @@ def list_of(words):
 
 
 def readme_text(record):
-    """The README's sentence and its chart."""
+    """Returns the README's sentence and its chart."""
     both = [(TITLES[precision], parts[PARTS[1]]) for precision, parts in record["summary"].items()]
     sentence = (f"On one {record['device']}, transposed convolution with its gradients is faster than PyTorch's plain call "
                 "with cuDNN, in geometric mean over ten layers of real networks: "
@@ -131,7 +131,7 @@ def readme_text(record):
 
 
 def text(record):
-    """docs/performance.md's table, and the sentences below it."""
+    """Returns docs/performance.md's table, and the sentences around it."""
     paragraphs = [
         f"Cells give milliseconds on one {record['device']} and PyTorch's time divided by Adjoint's: {run_text(record)}. The "
         "floor is the time that moving the bytes or computing the products takes at rates measured in the same run; the "
@@ -148,13 +148,13 @@ def text(record):
 
 
 def slower(record, precision):
-    """Adjoint's time over PyTorch's, forward and backward, of each layer in which Adjoint is slower."""
+    """Returns Adjoint's time over PyTorch's, forward and backward, for each layer in which Adjoint is slower."""
     speedups = [r["parts"][PARTS[1]]["speedup"]["pytorch"] for r in record["results"] if r["precision"] == precision]
     return [1 / s for s in speedups if s < 1]
 
 
 def others_text(record):
-    """docs/performance.md's sentences on the other layers."""
+    """Returns docs/performance.md's sentences on the other layers."""
     sentences = []
     for precision, means in record["summary"].items():
         longer = slower(record, precision)
@@ -171,7 +171,7 @@ def others_text(record):
 
 
 def others_table(record):
-    """A document: every layer's times and ratios."""
+    """Returns a document with every layer's times and ratios."""
     lines = ["# Other layers beside PyTorch", "",
              paragraph("`bench/compare_pytorch.py --others --quick` measured these layers, and `bench/report.py` made the "
                        "tables. Cells give milliseconds, medians of 5, and PyTorch's time divided by Adjoint's. They ran "
@@ -199,7 +199,7 @@ def replace(path, name, text):
 
 
 class Svg:
-    """A drawing on a white background, so that it is readable on any page."""
+    """A drawing on a white background, which is readable on any page."""
 
     def __init__(self, width, height):
         self.size = (width, height)
@@ -230,7 +230,7 @@ BAR, GAP, LEFT, WIDTH, TOP = 11, 12, 130, 780, 64
 
 
 def chart(record):
-    """Bars: PyTorch's time over ours, forward + backward, on a logarithmic axis."""
+    """Draws bars: PyTorch's time over ours, forward + backward, on a logarithmic axis."""
     precisions = list(record["summary"])
     rows = [(case, {p: r["parts"][PARTS[1]]["speedup"]["pytorch"] for p, r in results.items()})
             for case, results in by_case(record).items()]

@@ -1,4 +1,4 @@
-// A benchmark that writes files has a folder of its own for them.
+// A temporary folder for benchmarks that write files.
 #pragma once
 
 #include <cstdio>
@@ -10,8 +10,8 @@
 
 namespace bench {
 
-/// run(folder), with an empty folder that is removed afterwards. What main() returns: 1 where it throws, after a
-/// message that begins with `program`.
+/// Calls run(folder) with an empty folder, and removes the folder afterwards. Returns the value for main() to return: 1
+/// if `run` throws, after a message that begins with `program`.
 template <class Run>
 int in_scratch_folder(const char* program, const Run& run) {
   std::string name = (std::filesystem::temp_directory_path() / "adjoint-bench-XXXXXX").string();

@@ -1,7 +1,7 @@
-// Times recurrent and attention layers on the CPU, a request a line, for bench/compare_sequences.py.
+// Times recurrent and attention layers on the CPU for bench/compare_sequences.py, which writes one request per line.
 //
-// In:  layer steps batch features; forward | training, which is forward and backward; wall | cpu, the clock; calls
-// Out: one line of milliseconds, a number a timed call. One call before them is not timed.
+// In:  layer steps batch features; forward | training (forward and backward); the clock, wall | cpu; calls
+// Out: one line of milliseconds, one number per timed call. The program makes one call before, which it does not time.
 #include <adjoint/adjoint.h>
 
 #include <time.h>
@@ -31,7 +31,7 @@ Subject subject(const M& module, const Call& call) {
 
 const auto kOutput = [](const auto& module, const Tensor& x) { return module(x).output; };
 
-// By name: layers of as many features inside as outside, which keep their input's layout (steps, batch, features).
+// Layers by name. They have as many features inside as outside, and keep their input's layout (steps, batch, features).
 const std::map<std::string, std::function<Subject(std::int64_t features)>>& subjects() {
   constexpr std::int64_t kHeads = 4;
   static const std::map<std::string, std::function<Subject(std::int64_t)>> all{
@@ -56,7 +56,7 @@ struct Problem {
   Tensor x, gradient;
 };
 
-// Of the wall, or of what this process's threads have computed.
+// Returns the wall clock's time, or the CPU time of this process's threads.
 double clock_milliseconds(bool cpu) {
   timespec time{};
   clock_gettime(cpu ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);

@@ -1,6 +1,5 @@
-// Training steps of the example programs' networks, for bench/compare_training.py, which loads this library into
-// PyTorch's process: weights and batches come in a safetensors file, so that both sides train the same network on the
-// same data.
+// Training steps of the example programs' networks. bench/compare_training.py loads this library into PyTorch's
+// process. Weights and batches come in a safetensors file, and both sides train the same network on the same data.
 #include "guarded.h"
 #include "trainings.h"
 
@@ -25,7 +24,7 @@ double milliseconds(Clock::time_point since) {
 
 }  // namespace
 
-/// What the functions below take.
+/// The handle that the functions below take.
 struct BenchTraining {
   BenchTraining(const std::string& network, const std::string& file, std::string of_precision, Device on, bool graphed)
       : precision(std::move(of_precision)),
@@ -64,7 +63,7 @@ struct BenchTraining {
   Tensors next() {
     const Tensors& batch = batches[count++ % batches.size()];
     if (!step) return plain(batch);
-    const examples::Arithmetic arithmetic(precision);  // a graph serves the thread's precision
+    const examples::Arithmetic arithmetic(precision);  // sets the thread's precision, which a graph depends on
     return (*step)(batch);
   }
 
@@ -81,7 +80,7 @@ extern "C" {
 
 const char* bench_last_error() { return bench::last_error.c_str(); }
 
-/// `file` holds the modules' state, "net.<name>", and batches, "batch.<i>.<j>". Null for an error.
+/// `file` holds the modules' state, "net.<name>", and batches, "batch.<i>.<j>". Returns nullptr for an error.
 BenchTraining* bench_make(const char* network, const char* file, const char* precision, int on_cuda, int graphed) {
   std::unique_ptr<BenchTraining> made;
   const int failed = guarded([&] {
@@ -92,7 +91,7 @@ BenchTraining* bench_make(const char* network, const char* file, const char* pre
 }
 void bench_release(BenchTraining* training) { delete training; }
 
-/// Milliseconds of each of `steps` steps, one behind the other.
+/// Measures the mean milliseconds of `steps` steps in a row.
 int bench_run(BenchTraining* training, std::int64_t steps, double* ms) {
   return guarded([&] {
     synchronize(training->device);
@@ -103,7 +102,7 @@ int bench_run(BenchTraining* training, std::int64_t steps, double* ms) {
   });
 }
 
-/// The median milliseconds that a step keeps the host, whose device has nothing to do.
+/// Measures the median milliseconds for which a step blocks the host while the device is idle.
 int bench_host(BenchTraining* training, std::int64_t steps, double* ms) {
   return guarded([&] {
     std::vector<double> all;
@@ -119,7 +118,7 @@ int bench_host(BenchTraining* training, std::int64_t steps, double* ms) {
   });
 }
 
-/// The next steps' losses, step by step: (steps, losses a step).
+/// Writes the next steps' losses: (steps, losses per step).
 int bench_losses(BenchTraining* training, std::int64_t steps, double* losses) {
   return guarded([&] {
     std::vector<Tensors> all;
@@ -130,7 +129,8 @@ int bench_losses(BenchTraining* training, std::int64_t steps, double* losses) {
   });
 }
 
-/// Most bytes of tensors during `steps` steps, the training's own from its making on; of a graphed one with its graphs.
+/// Measures the peak bytes of tensors during `steps` steps. Tensors from before the training do not count; a graphed
+/// step's graphs do.
 int bench_peak(BenchTraining* training, std::int64_t steps, std::int64_t* bytes) {
   return guarded([&] {
     reset_peak_memory_stats(training->device);

@@ -19,7 +19,7 @@ using Tensors = std::vector<Tensor>;
 
 constexpr double kLr = 1e-4;
 
-/// A network, alone or with the others' of the world.
+/// A network that trains alone, or together with those of the other ranks.
 template <class Net>
 struct Trained {
   Net net;
@@ -36,7 +36,7 @@ struct Trained {
   }
 };
 
-/// loss(net, batch), where the former is called as Net is.
+/// A training of one network by loss(net, batch); `loss` calls `net` like a Net.
 template <class Net, class Loss>
 class OfOneNet final : public Training {
  public:
@@ -61,7 +61,7 @@ std::unique_ptr<Training> of_one(Net net, const optim::AdamOptions& options, Los
   return std::make_unique<OfOneNet<Net, Loss>>(std::move(net), options, std::move(loss));
 }
 
-/// As examples/gan trains, without its average of the weights.
+/// The training of examples/gan, without its average of the weights.
 class GanPair final : public Training {
  public:
   GanPair(std::int64_t features, gan::Normalisation normalisation)
@@ -79,7 +79,7 @@ class GanPair final : public Training {
     const std::int64_t n = batch[0].size(0);
     const Tensor fake = generator_(batch[1].narrow(0, 0, n));  // no tape records it
     const Tensor loss_d = arithmetic.minimise(*discriminator_.adam, [&] {
-      const Tensor of_real = discriminator_(batch[0]);  // first: C++ leaves the order within an expression open
+      const Tensor of_real = discriminator_(batch[0]);  // a statement of its own fixes the order
       return gan_discriminator_loss(GanLoss::kNonSaturating, of_real, discriminator_(fake));
     });
     discriminator_.net.requires_grad_(false);

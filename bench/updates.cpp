@@ -1,11 +1,11 @@
-// Fused updates beside a copy of the bytes that they must move.
+// Times fused optimiser updates beside a copy of the bytes that they must move.
 //
 //   bench_updates [MILLIONS]      (100: of parameters, in 40 tensors; float32, then bfloat16 with float32 masters)
 //
-// An element of a parameter must be read and written, with each element of state and, in bfloat16, its master; the
-// gradient is read once and, for clipping or GradScaler, which know its norm or its finiteness before, once more. The
-// copy is the driver's, on the device, of half as many bytes, for it reads and writes each. Both take turns, five calls
-// a timing; prints medians by the wall clock.
+// An update reads and writes each element of a parameter, of the optimiser's state and, in bfloat16, of the master. It
+// reads the gradient once, or twice with clipping or GradScaler, which first compute its norm or check that it is
+// finite. The driver's copy, on the device, has half as many bytes, because it reads and writes each. Update and copy
+// take turns, five calls per timing. The program prints medians by the wall clock.
 #include <adjoint/adjoint.h>
 
 #include <cuda_runtime_api.h>
@@ -39,7 +39,7 @@ double milliseconds(const Call& call) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / kCalls;
 }
 
-// Half of the tensors are large and have all but a hundredth of the elements.
+// Half of the tensors are large and have 99% of the elements.
 std::vector<Tensor> parameters_of(std::int64_t count, DType dtype) {
   std::vector<Tensor> all;
   for (int i = 0; i < kTensors; ++i) {

@@ -1,6 +1,7 @@
-# adjoint_component(<name> <source>...): the library Adjoint::<name> beside Adjoint::adjoint, for what links more than
-# that does. find_package(Adjoint COMPONENTS <name>) and pkg-config adjoint-<name> find it. Called from the component's
-# folder, which a module passes over for its CMakeLists.txt; the component's headers are those of the folder.
+# adjoint_component(<name> <source>...) adds the library Adjoint::<name> beside Adjoint::adjoint, for code that links
+# further libraries. find_package(Adjoint COMPONENTS <name>) and pkg-config adjoint-<name> find it. The CMakeLists.txt
+# of the component's folder calls the function; adjoint_module() skips folders with such a file. The folder's headers
+# are the component's headers.
 function(adjoint_component name)
   set(target adjoint_${name})
   add_library(${target} ${ARGN})
@@ -16,7 +17,7 @@ function(adjoint_component name)
   file(GLOB headers CONFIGURE_DEPENDS *.h)
   install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/adjoint/${folder})
 
-  if(BUILD_SHARED_LIBS)  # a static library's dependencies are CMake's to tell
+  if(BUILD_SHARED_LIBS)  # only CMake's package names a static library's dependencies
     set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
     string(REGEX REPLACE "[^/]+" ".." prefix_from_pkgconfig ${pkgconfig_dir})
     set(description "${PROJECT_DESCRIPTION}")

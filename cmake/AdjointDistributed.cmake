@@ -1,5 +1,6 @@
-# Adjoint::distributed: what starts several processes and carries tensors between them (core/distributed/{mpi,nccl}). It
-# alone links MPI and, where it is found, NCCL; everything else of a distributed program is in Adjoint::adjoint.
+# Adjoint::distributed joins the processes of a program and carries tensors between them (core/distributed/{mpi,nccl}).
+# Only this library links MPI and, if it is found, NCCL; everything else of a distributed program is in
+# Adjoint::adjoint.
 set(ADJOINT_WITH_MPI OFF)
 set(ADJOINT_WITH_NCCL OFF)
 if(NOT ADJOINT_DISTRIBUTED STREQUAL "OFF")

@@ -1,12 +1,12 @@
-# The target `docs`: the installed headers' documentation as pages, where Doxygen is found. A warning is an error. As a part
-# of another project, whose target of this name it could be, there is none.
+# The target `docs` makes pages of the installed headers' documentation, if Doxygen is found. A warning is an error. A
+# project that contains this one may have a target `docs` of its own, so the target exists only at top level.
 if(NOT PROJECT_IS_TOP_LEVEL)
   return()
 endif()
 find_package(Doxygen 1.9.4 QUIET)
 if(DOXYGEN_FOUND)
   set(headers ${PROJECT_BINARY_DIR}/docs/include)
-  # Every document: they link to each other.
+  # All documents, because they link to each other.
   file(GLOB documents CONFIGURE_DEPENDS *.md docs/*.md bench/*/*.md examples/*/*.md ops/*/README.md ops/*/*/README.md)
   list(JOIN documents " " documents)
   configure_file(docs/Doxyfile.in ${PROJECT_BINARY_DIR}/docs/Doxyfile @ONLY)

@@ -1,4 +1,4 @@
-# The one library that users link: the modules' objects, what they need at run time, and its installation.
+# The library that users link: the modules' objects, the libraries that they need at run time, and the installation.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -11,14 +11,14 @@ if(ADJOINT_WITH_CUDA)
   target_link_libraries(adjoint PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cufft)
 endif()
 if(BUILD_SHARED_LIBS)
-  if(NOT ADJOINT_SANITIZE)  # a sanitizer's run time comes with the program
+  if(NOT ADJOINT_SANITIZE)  # the program links a sanitizer's run time
     target_link_options(adjoint PRIVATE LINKER:--no-undefined)
   endif()
 else()
   target_compile_definitions(adjoint PUBLIC ADJOINT_STATIC)
 endif()
 
-# <adjoint/adjoint.h>, for what uses the library as a whole.
+# <adjoint/adjoint.h>, for programs that use the library as a whole.
 set(ADJOINT_UMBRELLA ${PROJECT_BINARY_DIR}/include/umbrella)
 file(MAKE_DIRECTORY ${ADJOINT_UMBRELLA}/adjoint)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/adjoint.h ${ADJOINT_UMBRELLA}/adjoint/adjoint.h SYMBOLIC)
@@ -47,6 +47,6 @@ install(FILES ${PROJECT_BINARY_DIR}/AdjointConfig.cmake ${PROJECT_BINARY_DIR}/Ad
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 string(REGEX REPLACE "[^/]+" ".." ADJOINT_PREFIX_FROM_PKGCONFIG ${pkgconfig_dir})
 configure_file(cmake/adjoint.pc.in ${PROJECT_BINARY_DIR}/adjoint.pc @ONLY)
-if(BUILD_SHARED_LIBS)  # a static library's dependencies are CMake's to tell
+if(BUILD_SHARED_LIBS)  # only CMake's package names a static library's dependencies
   install(FILES ${PROJECT_BINARY_DIR}/adjoint.pc DESTINATION ${pkgconfig_dir})
 endif()

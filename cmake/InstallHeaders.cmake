@@ -1,6 +1,6 @@
-# Installs the public headers: adjoint.h and whatever it includes, directly or not, copied from the source folders. A
-# header that adjoint.h does not reach is internal and is not installed.
-# Reads ADJOINT_SOURCE_DIR, ADJOINT_INCLUDE_DIR and ADJOINT_DATA.
+# Installs the public headers: copies adjoint.h, and every header that it includes directly or indirectly, from the
+# source folders. A header that adjoint.h does not reach is internal and is not installed. The script reads
+# ADJOINT_SOURCE_DIR, ADJOINT_INCLUDE_DIR and ADJOINT_DATA.
 
 cmake_minimum_required(VERSION 3.25)
 

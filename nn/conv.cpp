@@ -1,3 +1,5 @@
+// You are at stop 5 of 7 of the README's reading path, a layer: this is the layer of a convolution.
+// optim/optimizer_step.cpp comes next.
 #include <adjoint/nn/conv.h>
 
 #include <adjoint/core/base/check.h>

@@ -1,3 +1,5 @@
+// You are at stop 5 of 7 of the README's reading path, a layer: this is the base of all layers. conv.cpp comes next.
+//
 // Module: a tree of named parameters, buffers and child modules.
 //
 // A Module is a handle: copies share parameters, buffers, children and mode, as copies of a Tensor share elements. A

@@ -1,3 +1,4 @@
+// You are at stop 6 of 7 of the README's reading path, an optimiser: this is Adam. rules.h comes next.
 #include <adjoint/optim/adam.h>
 
 #include <adjoint/optim/adam_options.h>

@@ -1,3 +1,6 @@
+// You are at stop 6 of 7 of the README's reading path, an optimiser: this is the step that all optimisers share.
+// adam.cpp comes next.
+//
 // Optimizer::step(): turns parameters with gradients into batches for the optimiser's rule and, in a captured step
 // (core/graph/graphed_step.h), into the actions of a replay.
 #include <adjoint/optim/optimizer.h>

@@ -1,3 +1,6 @@
+// You are at stop 6 of 7 of the README's reading path, an optimiser: these are the updates of one element.
+// optim/cpu/update.cpp comes next.
+//
 // An optimiser's update of one element of a parameter, for host and device alike. A rule is a template over the type in
 // which it computes. It is made from attributes in float64, once per batch or, if only the device knows the update's
 // number (gate.h), once per parameter there.

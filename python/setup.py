@@ -1,4 +1,4 @@
-"""Puts the shared library into the wheel: the one that ADJOINT_LIBRARY names, else one that CMake builds from this
+"""Puts the shared library into the wheel: the library that ADJOINT_LIBRARY names, or one that CMake builds from this
 tree."""
 
 import os
@@ -21,7 +21,7 @@ OPTIONS = ("CMAKE_BUILD_TYPE=Release", "ADJOINT_BUILD_TESTS=OFF", "ADJOINT_BUILD
 
 
 def built_library(folder):
-    """Builds the library alone in `folder`. CMAKE_ARGS may name further options, CMAKE_BUILD_PARALLEL_LEVEL the jobs."""
+    """Builds the library alone in `folder`. CMAKE_ARGS may add options; CMAKE_BUILD_PARALLEL_LEVEL sets the jobs."""
     options = [f"-D{option}" for option in OPTIONS] + os.environ.get("CMAKE_ARGS", "").split()
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
     subprocess.run(["cmake", "-S", SOURCE, "-B", folder, *generator, *options], check=True)

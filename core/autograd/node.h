@@ -1,3 +1,5 @@
+// You are at stop 2 of 7 of the README's reading path, the tape: this is a recorded call. tape.cpp comes next.
+//
 // The tape's internals: nodes, their arena, and how apply() records one. Internal to core and op.h.
 #pragma once
 

@@ -1,3 +1,6 @@
+// You are at stop 2 of 7 of the README's reading path, the tape: this is an operator, and the way of every call. node.h
+// comes next.
+//
 // OpDef: the complete definition of an operator; apply(): the only way to run one.
 //
 // An operator is a constinit table of function pointers: the specification of its results, each device's kernel, and

@@ -1,3 +1,4 @@
+// You are at stop 2 of 7 of the README's reading path, the tape: this is the recording. tape_sweep.cpp comes next.
 #include <adjoint/core/autograd/tape.h>
 
 #include <adjoint/core/autograd/module_calls.h>

@@ -1,3 +1,5 @@
+// You are at stop 2 of 7 of the README's reading path, the tape: this is its interface. op.h comes next.
+//
 // The tape: an explicit Wengert list, scoped by RAII. Reverse-mode differentiation is one loop from its end.
 //
 //   adjoint::Tape tape;                     // records on this thread while it lives

@@ -1,3 +1,6 @@
+// You are at stop 2 of 7 of the README's reading path, the tape: this is the way back. ops/elementwise/functor.h comes
+// next.
+//
 // The reverse sweep: one loop from the result's entry to the first, and the transfer of gradients into the leaves.
 #include <adjoint/core/autograd/autocast.h>
 #include <adjoint/core/autograd/gradient_places.h>

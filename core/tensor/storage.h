@@ -1,3 +1,6 @@
+// You are at stop 1 of 7 of the README's reading path, the tensor: this is the memory under it. tensor_impl.h comes
+// next.
+//
 // A block of memory on one device, shared by the tensors that view it.
 #pragma once
 

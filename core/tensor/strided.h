@@ -1,3 +1,6 @@
+// You are at stop 3 of 7 of the README's reading path, an elementwise operator: this loops over any strides.
+// ops/elementwise/cpu/map.h comes next.
+//
 // Loops over several operands of one shape and any strides: axes are sorted and merged first, so a loop over contiguous
 // operands is one row whatever their rank. The plan is plain data, for host and device alike.
 #pragma once

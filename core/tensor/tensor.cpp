@@ -1,3 +1,5 @@
+// You are at stop 1 of 7 of the README's reading path, the tensor: these are its members. core/autograd/tape.h comes
+// next.
 #include <adjoint/core/tensor/tensor.h>
 
 #include <adjoint/core/autograd/gradient_places.h>

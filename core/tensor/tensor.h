@@ -1,3 +1,5 @@
+// You are at stop 1 of 7 of the README's reading path, the tensor: this is its interface. storage.h comes next.
+//
 // Tensor: a value-like handle on shared storage with a shape, strides, a dtype and a device.
 //
 // Copying a Tensor copies the handle; clone() copies the elements. Views (reshape, permute, narrow, ...) share storage.

@@ -1,3 +1,6 @@
+// You are at stop 1 of 7 of the README's reading path, the tensor: this is the object behind the handle. tensor.cpp
+// comes next.
+//
 // The object that a Tensor handle points to. Internal to core, ops and the tape.
 #pragma once
 

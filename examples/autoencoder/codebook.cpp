@@ -26,7 +26,7 @@ Tensor rows(const Tensor& vectors) {
 
 }  // namespace
 
-// A count of 0: every code begins at a vector of the first batch.
+// Counts of 0 make every code begin at a vector of the first batch.
 Codebook::Codebook(std::int64_t codes, std::int64_t width) : Module("Codebook"), codes_(codes), width_(width) {}
 
 Tensor Codebook::nearest(const Tensor& vectors) const {

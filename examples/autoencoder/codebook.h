@@ -19,7 +19,7 @@ class Codebook : public adjoint::nn::Module {
   /// Codes (N, H, W) -> their vectors (N, width, H, W), float32. Not recorded.
   adjoint::Tensor vectors(const adjoint::Tensor& codes) const;
   /// Moves each code towards the mean of the vectors, of all ranks, that it is nearest to. A code with hardly any
-  /// restarts at one of the batch's vectors: the one that its number of `chances` (codes), from 0 to 1, points at.
+  /// vector restarts at one of the batch's vectors, which its number in `chances` (codes), from 0 to 1, selects.
   void update(const adjoint::Tensor& vectors, const adjoint::Tensor& codes, const adjoint::Tensor& chances) const;
 
   std::int64_t size() const { return codes_; }

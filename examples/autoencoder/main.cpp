@@ -1,4 +1,4 @@
-// autoencoder: learns to keep little of a picture and to make it again, and new ones.
+// autoencoder: trains autoencoders, which compress pictures, restore them, and make new ones.
 #include "apply.h"
 #include "trainer.h"
 
@@ -43,7 +43,7 @@ Tensor read_square(const std::string& path) {
   return examples::square_of(data::read_image(path, {.channels = data::Channels::kRGB}));
 }
 
-/// One picture, or all of a folder.
+/// Reads one picture, or all pictures of a folder.
 Tensor read_squares(const std::string& path) {
   if (!std::filesystem::is_directory(path)) return read_square(path).unsqueeze(0);
   std::vector<Tensor> squares;
@@ -105,7 +105,7 @@ void decode(const VerbOptions& options, adjoint::Device device) {
 
 int main(int argc, char** argv) {
   using namespace autoencoder;
-  examples::Program program("autoencoder", "Keeps little of a picture, makes it again, and learns to.");
+  examples::Program program("autoencoder", "Trains autoencoders, which compress pictures and restore them.");
   Options options;
   program.defaults().lr = 2e-3;
   program.defaults().steps = 10000;
@@ -125,12 +125,12 @@ int main(int argc, char** argv) {
     app->add_option("output", verbs.output, text)->required();
   };
   const auto columns = [&](CLI::App* app) {
-    app->add_option("--columns", verbs.columns, "Pictures a row")->capture_default_str();
+    app->add_option("--columns", verbs.columns, "Pictures per row")->capture_default_str();
   };
   constexpr const char* kPictures = "PNG or JPEG file, or a folder of them";
   constexpr const char* kWritten = "PNG or JPEG file to write";
 
-  CLI::App* app = verb("reconstruct", "Show pictures, and what comes back of each below it", reconstruct);
+  CLI::App* app = verb("reconstruct", "Show pictures, each with its reconstruction below", reconstruct);
   app->add_option("input", verbs.from, kPictures)->required();
   output(app, kWritten);
   columns(app);
@@ -138,21 +138,21 @@ int main(int argc, char** argv) {
   app = verb("sample", "Make new pictures", sample);
   output(app, kWritten);
   app->add_option("--count", verbs.count, "Pictures")->capture_default_str();
-  app->add_option("--seed", verbs.seed, "Decides the pictures")->capture_default_str();
+  app->add_option("--seed", verbs.seed, "Seed of the random numbers")->capture_default_str();
   columns(app);
 
-  app = verb("walk", "Make pictures on the way from one to another", walk);
+  app = verb("walk", "Make pictures between two pictures", walk);
   app->add_option("from", verbs.from, "PNG or JPEG file")->required();
   app->add_option("to", verbs.to, "PNG or JPEG file")->required();
   output(app, kWritten);
   app->add_option("--steps", verbs.steps, "Pictures")->capture_default_str();
 
-  app = verb("encode", "Write what is kept of pictures: (N, latent) numbers, or (N, 8, 8) codes", encode);
+  app = verb("encode", "Write the codes of pictures: (N, latent) numbers, or (N, 8, 8) codes", encode);
   app->add_option("input", verbs.from, kPictures)->required();
   output(app, "NPY file to write");
 
-  app = verb("decode", "Make pictures of what is kept of them", decode);
-  app->add_option("input", verbs.from, "NPY file of encode")->required();
+  app = verb("decode", "Make pictures from their codes", decode);
+  app->add_option("input", verbs.from, "NPY file written by encode")->required();
   output(app, kWritten);
   columns(app);
   return program.main(argc, argv);

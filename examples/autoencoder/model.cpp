@@ -42,7 +42,7 @@ std::unique_ptr<Model> load_model(const std::filesystem::path& path) {
   const auto architecture = file.metadata.find("architecture");
   const auto found = file.metadata.find("options");
   if (architecture == file.metadata.end() || architecture->second != kArchitecture || found == file.metadata.end())
-    throw adjoint::Error(fmt::format("autoencoder: '{}' is no model of this program", path.string()));
+    throw adjoint::Error(fmt::format("autoencoder: '{}' is not a model of this program", path.string()));
   try {
     std::unique_ptr<Model> model = made(nlohmann::json::parse(found->second));
     model->module().load_state_dict(file.tensors);

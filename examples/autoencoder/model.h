@@ -1,4 +1,4 @@
-// The interface of both kinds of autoencoder, whatever they keep of a picture.
+// The interface that both kinds of autoencoder share.
 #pragma once
 
 #include <adjoint/core/tensor/tensor.h>

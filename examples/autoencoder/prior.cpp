@@ -15,8 +15,8 @@ namespace {
 namespace nn = adjoint::nn;
 using adjoint::Tensor;
 
-// Zeros around x so that a kernel of (2, 3), (1, 3), (2, 2) or (2, 1) sees the lines at and above, or the places at,
-// above and left.
+// Puts zeros around x, with which a kernel of (2, 3) or (1, 3) sees only the lines at and above, and one of (2, 2) or
+// (2, 1) only the places at, above and left.
 Tensor above(const Tensor& x) { return adjoint::pad(x, {1, 1, 1, 0}); }
 Tensor left(const Tensor& x) { return adjoint::pad(x, {1, 0, 1, 0}); }
 Tensor down_by_one(const Tensor& x) { return adjoint::pad(x, {0, 0, 1, -1}); }

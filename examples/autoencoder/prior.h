@@ -1,5 +1,5 @@
-// The distribution of a grid of codes, each given the codes before it, line by line, by convolutions that see nothing
-// else, as in PixelCNN++ (Salimans, Karpathy, Chen, Kingma, 2017): one stream sees the lines above, the other also the
+// The distribution of a grid of codes, each given the codes before it, line by line. Its convolutions see only these
+// codes, as in PixelCNN++ (Salimans, Karpathy, Chen, Kingma, 2017): one stream sees the lines above, the other also the
 // codes to the left.
 #pragma once
 

@@ -94,20 +94,20 @@ class VqVaeRecipe final : public Recipe {
 }  // namespace
 
 void Options::add_to(examples::Settings& settings) {
-  settings.add("--model", model, "vae: normal numbers, or vqvae: codes").choices({"vae", "vqvae"});
-  settings.add("--images", images, "Folder of pictures, MNIST or CIFAR-10 (drawn pictures, where not given)");
+  settings.add("--model", model, "vae (normally distributed numbers) or vqvae (codes)").choices({"vae", "vqvae"});
+  settings.add("--images", images, "Folder of pictures, MNIST or CIFAR-10 (default: drawn pictures)");
   settings.add("--drawn", drawn, "Drawn pictures: shapes or digits").choices(examples::drawn_sets()).added();
   settings.add("--features", features, "Channels at 16 x 16 pixels").range(1, 1024).quick(16);
-  settings.add("--latent", latent, "Numbers that vae keeps of a picture").range(1, 4096);
-  settings.add("--beta", beta, "Weight of vae's divergence").range(0.0, 1e6);
-  settings.add("--codes", codes, "Codes that vqvae has").range(2, 1 << 16);
-  settings.add("--code-width", code_width, "Numbers of each of them").range(1, 4096);
+  settings.add("--latent", latent, "Numbers in a picture's code, for vae").range(1, 4096);
+  settings.add("--beta", beta, "Weight of the divergence, for vae").range(0.0, 1e6);
+  settings.add("--codes", codes, "Number of codes, for vqvae").range(2, 1 << 16);
+  settings.add("--code-width", code_width, "Numbers in a code, for vqvae").range(1, 4096);
   settings.add("--commitment", commitment, "Weight of the distance of vectors to their codes").range(0.0, 1e6);
 }
 
 std::unique_ptr<Recipe> Recipe::of(const Options& options, double variance, std::int64_t batch,
                                    adjoint::Device device) {
-  if (options.model == "vae" && batch < 2)  // of one, BatchNorm's statistics are those of the picture
+  if (options.model == "vae" && batch < 2)  // with one, BatchNorm's statistics are those of the picture
     throw adjoint::Error(fmt::format("autoencoder: --batch must be at least 2 with --model vae; got {}", batch));
   if (options.model == "vae") return std::make_unique<VaeRecipe>(options, device);
   return std::make_unique<VqVaeRecipe>(options, variance, device);

@@ -44,7 +44,7 @@ class Recipe {
   virtual std::vector<adjoint::Tensor> losses(const adjoint::Tensor& pictures, const adjoint::Tensor& random) = 0;
   /// Changes state other than the parameters, after losses() and the optimiser's update.
   virtual void update(const adjoint::Tensor&) {}
-  /// Beside how well pictures come back, in eval mode.
+  /// Further measurements besides the quality of reconstructions, in eval mode.
   virtual examples::Values test(const adjoint::Tensor& pictures) = 0;
 
  protected:

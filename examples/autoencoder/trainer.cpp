@@ -51,7 +51,7 @@ void Trainer::add_to(examples::State& state) {
   state.add("arithmetic", arithmetic_);
   state.add("schedule", schedule_);
   state.add("loader", loader_);
-  state.require("fingerprint", source_.fingerprint, "its pictures are not those that it was trained on");
+  state.require("fingerprint", source_.fingerprint, "it was trained on other pictures");
 }
 
 std::string Trainer::description() const {
@@ -96,7 +96,7 @@ examples::Values Trainer::test(const examples::Moment& moment) {
   return values;
 }
 
-/// Pictures shrunk to as many bytes as are kept of them, or to as many numbers, and enlarged again.
+/// For comparison: pictures shrunk to as many bytes as their codes have, or to as many numbers, and enlarged again.
 examples::Values Trainer::baselines() const {
   const Model& model = recipe_->model();
   const double numbers = static_cast<double>(model.kept()) * std::min(model.bits() / 8.0, 1.0);

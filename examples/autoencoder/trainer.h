@@ -1,4 +1,4 @@
-// Training of either kind of autoencoder, and outputs that show how good it is.
+// Training of either kind of autoencoder, and its outputs.
 #pragma once
 
 #include "recipe.h"

@@ -13,7 +13,7 @@
 namespace autoencoder {
 
 struct VqVaeOptions {
-  /// Codes that there are, and numbers of each.
+  /// The number of codes, and of numbers in each.
   std::int64_t codes = 256, width = 32;
   /// Channels at 16 x 16 pixels; twice as many at 8 x 8, and in the prior.
   std::int64_t features = 32;

@@ -1,3 +1,5 @@
+// You are at stop 7 of 7 of the README's reading path, the loop: this is one update of a training. training.cpp comes
+// next.
 #include "common/arithmetic.h"
 
 #include <adjoint/core/autograd/autocast.h>

@@ -36,7 +36,7 @@ struct Canvas::Cairo {
 
 Canvas::Canvas(std::int64_t height, std::int64_t width, Rgb background)
     : cairo_(std::make_unique<Cairo>()), height_(height), width_(width) {
-  constexpr std::int64_t kLargest = 32767;  // Cairo's
+  constexpr std::int64_t kLargest = 32767;  // Cairo's limit
   if (std::min(height, width) < 1 || std::max(height, width) > kLargest)
     throw adjoint::Error(fmt::format("Canvas: extents must be from 1 to {}; got {} x {}", kLargest, height, width));
   cairo_->surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(width), static_cast<int>(height));
@@ -133,7 +133,7 @@ bool can_draw() { return false; }
 struct Canvas::Cairo {};
 
 Canvas::Canvas(std::int64_t height, std::int64_t width, Rgb) : height_(height), width_(width) {
-  throw adjoint::Error("Canvas: this build has no Cairo, so that it cannot draw; install libcairo2-dev and build anew");
+  throw adjoint::Error("Canvas: this build has no Cairo and cannot draw; install libcairo2-dev and build again");
 }
 Canvas::~Canvas() = default;
 void Canvas::rectangle(Point, Point, Rgb) {}

@@ -1,5 +1,5 @@
-// Drawing reports with Cairo: shapes, labels and pictures. Training data are drawn with paint.h, which needs no Cairo
-// and no font, so that they are the same everywhere.
+// Drawing reports with Cairo: shapes, labels and pictures. paint.h draws training data; it needs no Cairo and no font,
+// and its pictures are the same everywhere.
 #pragma once
 
 #include <adjoint/core/tensor/tensor.h>
@@ -26,7 +26,7 @@ inline constexpr Rgb kInk{0.13F, 0.15F, 0.19F}, kSoft{0.42F, 0.45F, 0.50F}, kPal
 inline constexpr Rgb kBlue{0.10F, 0.40F, 0.80F}, kOrange{0.90F, 0.45F, 0.10F}, kGreen{0.13F, 0.55F, 0.30F},
     kPurple{0.50F, 0.25F, 0.65F};
 
-/// Whether this build has Cairo. If not, constructing a Canvas throws Error.
+/// Returns true if this build has Cairo. Without it, constructing a Canvas throws Error.
 bool can_draw();
 
 enum class Align : std::uint8_t { kLeft, kCentre, kRight };

@@ -28,7 +28,7 @@ Rgb hue_color(float hue) {
 
 Painting painted_ground(Dice& dice) {
   Painting painting(kPictureExtent, kPictureExtent);
-  const float hue = dice.between(0, 1);  // before the brightness: C++ leaves the order within an expression open
+  const float hue = dice.between(0, 1);  // a statement of its own fixes the order of draws
   const Rgb ground = dice.between(0.05F, 0.35F) * hue_color(hue);
   const float slope = dice.between(0, 2 * kPi), shade = dice.between(0.0F, 0.25F);
   constexpr float kMiddle = kExtent / 2;
@@ -39,7 +39,7 @@ Painting painted_ground(Dice& dice) {
   return painting;
 }
 
-/// Bright, so that shapes stand out from every ground.
+/// A bright colour, from which every ground differs.
 Rgb bright_color(Dice& dice) {
   const float white = dice.between(0.1F, 0.4F);
   return mix(hue_color(dice.between(0, 1)), {1, 1, 1}, white);
@@ -89,7 +89,7 @@ DrawnPicture drawn_digit(std::uint64_t number) {
   const std::int64_t digit = dice.integer(0, 9);
   const float height = dice.between(13.0F, 21.0F), width = dice.between(0.75F, 1.2F), slant = dice.between(-0.1F, 0.4F);
   const float turn = dice.between(-0.15F, 0.15F), thickness = height * dice.between(0.08F, 0.18F);
-  // Bends no stroke by more than half of the font's unit, over about the digit's height.
+  // Strokes bend by at most half of the font's unit, over about the digit's height.
   const float bend = dice.between(0.0F, 0.5F), phase = dice.between(0, 2 * kPi), unit = height / 6.0F;
   std::vector<std::vector<Point>> strokes = strokes_of(static_cast<char>('0' + digit));
   Point low{kExtent, kExtent}, high{-kExtent, -kExtent};
@@ -102,7 +102,7 @@ DrawnPicture drawn_digit(std::uint64_t number) {
       high = {std::max(high.x, p.x), std::max(high.y, p.y)};
     }
   }
-  // Anywhere, all of it inside.
+  // The digit may be anywhere, but is all inside.
   const auto shift = [&](float first, float last) {
     const float edge = 0.5F * thickness + 1.0F;
     return dice.between(edge - first, std::max(edge - first, kExtent - edge - last));

@@ -1,4 +1,4 @@
-// Built-in data of programs that make small pictures: sets of drawn ones, each of a class.
+// Built-in data of programs that make small pictures: sets of drawn pictures, each of a class.
 #pragma once
 
 #include <adjoint/core/tensor/tensor.h>
@@ -30,7 +30,7 @@ struct DrawnSet {
   DrawnPicture (*draw)(std::uint64_t number);
 };
 
-/// Names of the sets that there are.
+/// The names of the sets.
 std::vector<std::string> drawn_sets();
 /// Throws Error if there is no set of that name.
 const DrawnSet& drawn_set(const std::string& name);

@@ -46,7 +46,7 @@ void Painting::polyline(const std::vector<Point>& points, float thickness, Rgb c
     high = {std::max(high.x, p.x), std::max(high.y, p.y)};
   }
   const float r = thickness / 2;
-  // All segments at once: painted one by one, their smooth edges would add up at the joints.
+  // Paints all segments at once, because separate smooth edges would add up at the joints.
   const auto distance = [&](Point p) {
     float nearest = segment_distance(p, points.front(), points.front());
     for (std::size_t i = 1; i < points.size(); ++i)
@@ -94,7 +94,7 @@ Rgb Paint::operator()(Point p) const {
   return mix(mix(base_, {1, 1, 1}, light), other_, depth_ * texture(p));
 }
 
-// From 0 to 1; band-limited, for a picture holds no detail finer than its pixels.
+// Returns a texture from 0 to 1, band-limited, because a picture has no detail finer than its pixels.
 float Paint::texture(Point p) const {
   const float u = (across_.x * p.x + across_.y * p.y) / period_, v = (across_.x * p.y - across_.y * p.x) / period_;
   const auto cell = [&] { return 2.0F * std::hypot(u - std::floor(u) - 0.5F, v - std::floor(v) - 0.5F); };
@@ -109,7 +109,7 @@ float Paint::texture(Point p) const {
   }
 }
 
-// Half its period 0, half 1, with edges one pixel wide.
+// Returns a wave that is 0 for half of its period and 1 for half, with edges one pixel wide.
 float Paint::stripe(float t) const {
   const float nearest = 0.25F - std::abs(t - std::floor(t) - 0.5F);
   return std::clamp(0.5F + nearest * period_, 0.0F, 1.0F);

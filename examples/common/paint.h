@@ -27,9 +27,9 @@ class Dice {
     return low + static_cast<std::int64_t>(generator_.below(static_cast<std::uint64_t>(high - low + 1)));
   }
   bool chance(float probability) { return between(0, 1) < probability; }
-  /// As likely between 2 and 4 as between 4 and 8.
+  /// A number whose logarithm is uniform: as likely between 2 and 4 as between 4 and 8.
   float log_between(float low, float high) { return low * std::pow(high / low, between(0, 1)); }
-  /// Mostly a grey with a tint, as photographs have few saturated colours.
+  /// A colour, mostly a grey with a tint, because photographs have few saturated colours.
   Rgb color();
   std::uint32_t bits() { return static_cast<std::uint32_t>(generator_.next()); }
 

@@ -28,7 +28,7 @@ struct Range {
   float part(double value) const { return static_cast<float>((value - low) / extent()); }
 };
 
-/// With room around, more than the values' own rounding; of no values, from 0 to 1.
+/// Returns the values' range with a margin wider than their rounding, or 0 to 1 if there are no values.
 Range padded(Range range, double share) {
   if (!(range.low <= range.high)) return {0.0, 1.0};
   const double room =
@@ -36,7 +36,7 @@ Range padded(Range range, double share) {
   return {range.low - room, range.high + room};
 }
 
-/// 1, 2 or 5 times a power of ten, so that about `count` of them fill `range`.
+/// Returns 1, 2 or 5 times a power of ten, of which about `count` fill `range`.
 double tick_step(Range range, int count) {
   const double rough = range.extent() / count, power = std::pow(10.0, std::floor(std::log10(rough)));
   const double digit = rough / power;
@@ -50,7 +50,7 @@ std::vector<double> ticks(Range range, double step) {
   return values;
 }
 
-/// A number with as many decimals as its neighbours at this distance need.
+/// Returns a number with as many decimals as its neighbours at this distance need.
 std::string tick_text(double value, double step) {
   if (std::max(std::abs(value), step) >= 1e6 || step < 1e-6) return fmt::format("{:.3g}", value);
   return fmt::format("{:.{}f}", value, std::max(0, static_cast<int>(std::ceil(-std::log10(step) - 1e-9))));

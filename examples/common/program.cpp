@@ -28,10 +28,10 @@ namespace {
 
 constexpr int kFailed = 1, kUsage = 2, kSignal = 128;  // a shell's exit code of a program that a signal ended
 constexpr std::int64_t kMany = 1'000'000'000;
-constexpr std::int64_t kTests = 5;  // of a training, at least: fewer points are no curve
+constexpr std::int64_t kTests = 5;  // least number in a training: fewer points are no curve
 
-/// Has every whole number of the command line be a decimal one of 64 bits. CLI11 2.1 reads them with strtoull() and
-/// strtoll(), which make a number near 2^64 of -1, the largest number of those beyond, and 8 of 010.
+/// Makes the command line accept only decimal whole numbers of 64 bits. CLI11 2.1 reads them with strtoull() and
+/// strtoll(), which turn -1 into a number near 2^64, larger numbers into the largest one, and 010 into 8.
 void check_whole_numbers(const std::string& program, CLI::App& app) {
   const auto within = [program]<class T>(CLI::Option* option, T (*read)(const char*, char**, int)) {
     option->transform([](std::string text) {
@@ -58,7 +58,7 @@ void check_whole_numbers(const std::string& program, CLI::App& app) {
   }
 }
 
-/// How many letters must be changed, added or left out (Levenshtein) to make the one of the other.
+/// Returns the number of letters to change, add or remove to turn one into the other (Levenshtein).
 std::size_t distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
@@ -72,7 +72,7 @@ std::size_t distance(const std::string& a, const std::string& b) {
   return row.back();
 }
 
-/// The name that was most likely meant; empty where none is near.
+/// Returns the name that was most likely meant, or an empty one if no name is near.
 std::string nearest(const std::string& text, const std::vector<std::string>& names) {
   std::string best;
   std::size_t least = std::min<std::size_t>(2, (text.size() + 1) / 3) + 1;
@@ -85,7 +85,7 @@ std::string nearest(const std::string& text, const std::vector<std::string>& nam
   return best;
 }
 
-/// The options of a verb, with their dashes; of the program itself, its verbs.
+/// Returns the options of a verb, with their dashes, or the verbs of the program itself.
 std::vector<std::string> names_of(const CLI::App& app, bool verbs) {
   std::vector<std::string> names;
   if (verbs) {
@@ -103,26 +103,26 @@ std::vector<std::string> names_of(const CLI::App& app, bool verbs) {
 Program::Program(std::string name, const std::string& description)
     : name_(std::move(name)),
       app_(description, name_),
-      train_(app_.add_subcommand("train", "Train a model, test it, and write what shows how good it is")),
+      train_(app_.add_subcommand("train", "Train a model, test it, and write its results")),
       settings_(name_, *train_) {
   app_.require_subcommand(1);
   run_.program = name_;
   steps_ = &settings_.add("--steps", run_.steps, "Steps to train").range(1, kMany);
-  batch_ = &settings_.add("--batch", run_.batch, "Examples a step").range(1, 1 << 16);
+  batch_ = &settings_.add("--batch", run_.batch, "Examples per step").range(1, 1 << 16);
   test_every_ = &settings_.add("--test-every", run_.test_every, "Steps between two tests").range(1, kMany);
   settings_.add("--lr", run_.lr, "Highest learning rate").range(1e-12, 1e12);
-  settings_.add("--seed", run_.seed, "Of initial values, order and examples");
+  settings_.add("--seed", run_.seed, "Seed of initial values, order and examples");
   precision_ =
-      &settings_.add("--precision", run_.precision, fmt::format("How to compute: {}", fmt::join(precisions(), ", ")))
+      &settings_.add("--precision", run_.precision, fmt::format("Arithmetic: {}", fmt::join(precisions(), ", ")))
            .choices(precisions());
-  settings_.add("--graph", run_.graph, "On a GPU, do each step as one CUDA graph: the same bits, sooner").added();
+  settings_.add("--graph", run_.graph, "On a GPU, run each step as one CUDA graph: the same bits, faster").added();
   settings_.add("--quick", run_.quick, "Smaller and shorter: minutes on two CPU cores");
 }
 
 CLI::App& Program::verb(const std::string& name, const std::string& description,
                         std::function<void(adjoint::Device device)> action) {
   CLI::App* app = app_.add_subcommand(name, description);
-  app->add_option("--device", device_, "cpu, cuda, cuda:1, ..., or auto: a GPU where there is one");
+  app->add_option("--device", device_, "cpu, cuda, cuda:1, ..., or auto: a GPU if there is one");
   verbs_.push_back({app, std::move(action)});
   return *app;
 }
@@ -130,7 +130,7 @@ CLI::App& Program::verb(const std::string& name, const std::string& description,
 adjoint::Device Program::device() const {
   namespace distributed = adjoint::distributed;
   if (device_ == "auto" || (device_ == "cuda" && distributed::world_size() > 1 && adjoint::cuda_device_count() > 0))
-    return adjoint::default_device();  // each rank's own
+    return adjoint::default_device();  // each rank has its own
   if (device_ == "cpu") return adjoint::kCPU;
   const int count = adjoint::cuda_device_count();
   for (int i = 0; i < count; ++i) {
@@ -138,7 +138,7 @@ adjoint::Device Program::device() const {
       return adjoint::Device(adjoint::DeviceType::kCUDA, i);
   }
   const std::string devices = count > 0 ? fmt::format("{} CUDA devices of this machine", count)
-                                        : "CUDA devices, of which this machine or this build has none";
+                                        : "CUDA devices (this machine or this build has none)";
   throw adjoint::Error(fmt::format("{}: --device must be cpu or one of the {}; got '{}'", name_, devices, device_));
 }
 
@@ -150,15 +150,15 @@ void Program::load_settings() {
     if (steps_->option().count() > 0) run_.steps = asked;
     settings_.check();
   } catch (const nlohmann::json::exception& error) {
-    throw adjoint::Error(fmt::format("{}: cannot go on from '{}': {}", name_, path.string(), error.what()));
+    throw adjoint::Error(fmt::format("{}: cannot resume from '{}': {}", name_, path.string(), error.what()));
   } catch (const adjoint::OutOfMemoryError&) {
     throw;
   } catch (const adjoint::Error& error) {
-    throw adjoint::Error(fmt::format("{}: cannot go on from '{}': {}", name_, path.string(), error.what()));
+    throw adjoint::Error(fmt::format("{}: cannot resume from '{}': {}", name_, path.string(), error.what()));
   }
 }
 
-// What a training of hours made goes only where that is said.
+// Only --overwrite may replace the result of a training of hours.
 void Program::check_not_held() const {
   const std::filesystem::path out = run_.out;
   std::string held;
@@ -168,13 +168,13 @@ void Program::check_not_held() const {
     const std::int64_t done = State::values(path).at("loop.step"), steps = State::settings(path).at("steps");
     if (done == 0) return;
     held = done == steps ? fmt::format("a finished training of {} steps", steps)
-                         : fmt::format("a training of which {} of {} steps are done", done, steps);
+                         : fmt::format("a training with {} of {} steps done", done, steps);
   } catch (const std::exception&) {
-    return;  // what cannot be read cannot be gone on with either
+    return;  // a checkpoint that cannot be read cannot be resumed either
   }
   throw adjoint::Error(fmt::format(
-      "{}: '{}' holds {}; go on with it by --resume (longer, with --steps), name another folder by --out, or "
-      "replace it by --overwrite",
+      "{}: '{}' holds {}; resume it with --resume (or extend it with --steps), name another folder with --out, or "
+      "replace it with --overwrite",
       name_, run_.out, held));
 }
 
@@ -192,7 +192,7 @@ int Program::train() {
   }
   run_.device = device();
   if (run_.graph && train_->count("--graph") > 0 && run_.device.is_cpu() && rank == 0)
-    fmt::print("{}: --graph: a CPU has no CUDA graphs, so every step simply runs\n", name_);
+    fmt::print("{}: --graph: a CPU has no CUDA graphs; every step runs as usual\n", name_);
   RunFolder folder(name_, run_.out);
   if (!resume_ && !overwrite_ && rank == 0) check_not_held();
   catch_interrupts();
@@ -200,12 +200,12 @@ int Program::train() {
   run_.data_seed = rank == 0 ? run_.seed : own.seed();
   adjoint::manual_seed(run_.seed);
   const std::unique_ptr<Training> training = make_(run_);
-  if (rank != 0) adjoint::default_generator() = own;  // from here on: initial values are the same on every rank
+  if (rank != 0) adjoint::default_generator() = own;  // after this the initial values are the same on every rank
   Loop loop(*training, run_, settings_);
   if (resume_) {
     const auto fail = [&](const char* why) {
       throw adjoint::Error(
-          fmt::format("{}: cannot go on from '{}': {}", name_, (folder / Loop::kCheckpoint).string(), why));
+          fmt::format("{}: cannot resume from '{}': {}", name_, (folder / Loop::kCheckpoint).string(), why));
     };
     try {
       loop.load(folder);
@@ -217,7 +217,7 @@ int Program::train() {
       fail(error.what());
     }
   } else {
-    // From here on the folder is this training's: --resume goes on with it, however early it is interrupted.
+    // From here on the folder is this training's, and --resume continues it, however early it is interrupted.
     loop.save(folder);
     if (rank == 0) {
       folder.remove(training->outputs());
@@ -240,7 +240,8 @@ int Program::train() {
   }
   if (!done) {
     distributed::barrier();
-    fmt::print("Interrupted after step {}. To go on: {} train --resume --out {}\n", loop.steps_done(), name_, run_.out);
+    fmt::print("Interrupted after step {}. To resume: {} train --resume --out {}\n", loop.steps_done(), name_,
+               run_.out);
     return kSignal + interrupted();
   }
   const std::vector<std::string> written = loop.finish(folder);
@@ -271,19 +272,18 @@ int Program::wrong_usage(const CLI::ParseError& error) const {
 }
 
 int Program::dispatch(int argc, char** argv) {
-  // Added last, so that the help begins with the program's own options.
+  // These come last, because the help should begin with the program's own options.
   if (run_.out.empty()) run_.out = "out/" + name_;
-  CLI::Option* resume =
-      train_->add_flag("--resume", resume_,
-                       "Go on with the training in --out, with its settings; with --steps, to another end");
-  train_->add_flag("--overwrite", overwrite_, "Replace the training that --out holds")->excludes(resume);
+  CLI::Option* resume = train_->add_flag("--resume", resume_,
+                                         "Resume the training in --out with its settings; --steps changes its length");
+  train_->add_flag("--overwrite", overwrite_, "Replace the training in --out")->excludes(resume);
   for (const auto& setting : settings_.all()) {
     if (setting.get() != steps_) resume->excludes(&setting->option());
-    // The help's defaults are the program's, which it may have set after the option was made.
+    // The help shows the program's defaults, which it may have set after it made the option.
     if (!setting->option().get_default_str().empty()) setting->option().capture_default_str();
   }
-  train_->add_option("--out", run_.out, "Folder for what is written")->capture_default_str();
-  train_->add_option("--device", device_, "cpu, cuda, cuda:1, ..., or auto: a GPU where there is one")
+  train_->add_option("--out", run_.out, "Folder for the output")->capture_default_str();
+  train_->add_option("--device", device_, "cpu, cuda, cuda:1, ..., or auto: a GPU if there is one")
       ->capture_default_str();
   check_whole_numbers(name_, *train_);
   for (const Verb& verb : verbs_) check_whole_numbers(name_, *verb.app);

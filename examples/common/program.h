@@ -1,7 +1,7 @@
-// Program: the command line that all example programs have, and their main().
+// Program: the command line that all example programs share, and their main().
 //
 //   int main(int argc, char** argv) {
-//     examples::Program program("denoise", "Takes the noise out of pictures, and learns to.");
+//     examples::Program program("denoise", "Trains a network that takes the noise out of pictures.");
 //     denoise::Options options;
 //     options.add_to(program.settings());
 //     program.on_train([&](const examples::Run& run) { return std::make_unique<denoise::Trainer>(options, run); });

@@ -44,8 +44,8 @@ void RunFolder::hold() {
   folder_.reset(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder_.is_open()) fail("cannot open the folder", errno);
   if (::faccessat(AT_FDCWD, path_.c_str(), W_OK | X_OK, AT_EACCESS) != 0) fail("cannot write to the folder", errno);
-  // The lock is released with the process, however it ends. Some network file systems have no locks; there, nothing is
-  // held.
+  // The end of the process, of any kind, releases the lock. Some network file systems have no locks; the folder is then
+  // not protected.
   if (::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     throw adjoint::Error(
         fmt::format("{}: another training writes to '{}'; name another folder with --out", program_, path_.string()));

@@ -17,13 +17,13 @@ class RunFolder {
   /// train together, only rank 0 holds it; the others read.
   RunFolder(const std::string& program, std::filesystem::path path);
 
-  /// Creates the folder again, and holds it, if it was removed, moved away or replaced since; returns whether it was.
+  /// Creates the folder again, and holds it, if it was removed, moved away or replaced; then returns true.
   /// Throws as the constructor does. Called by rank 0.
   bool renew();
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  /// Removes an earlier training's files of these names, so that they do not exist until this training writes its own.
+  /// Removes an earlier training's files of these names. They do not exist until this training writes its own.
   void remove(const std::vector<std::string>& names) const;
 
  private:

@@ -1,5 +1,5 @@
-// Settings: the values that a training depends on, each declared once: an option of the command line, its bounds, its
-// value with --quick, and its place in the checkpoint, so that --resume needs nothing else.
+// Settings: the values that a training depends on. Each is declared once: an option of the command line, its bounds,
+// its value with --quick, and its place in the checkpoint, from which --resume reads it.
 #pragma once
 
 #include <adjoint/core/base/error.h>
@@ -19,7 +19,7 @@
 
 namespace examples {
 
-/// One of them, of a number, a flag or a text. The variable that it was made with holds its value.
+/// One setting: a number, a flag or a text. The variable that it was made with holds its value.
 class SettingBase {
  public:
   virtual ~SettingBase() = default;
@@ -36,7 +36,7 @@ class SettingBase {
   const std::string& name() const { return option_->get_lnames().front(); }
 
  private:
-  CLI::Option* option_;  // CLI::App's
+  CLI::Option* option_;  // owned by CLI::App
 };
 
 template <class T>
@@ -48,7 +48,7 @@ class Setting final : public SettingBase {
     range_ = {low, high};
     return *this;
   }
-  /// The values that there are.
+  /// The allowed values.
   Setting& choices(std::vector<T> values) {
     choices_ = std::move(values);
     return *this;
@@ -59,7 +59,7 @@ class Setting final : public SettingBase {
     return *this;
   }
 
-  /// Checkpoints from before there was this setting go on with its default.
+  /// Checkpoints that are older than this setting resume with its default.
   Setting& added() {
     added_ = true;
     return *this;
@@ -69,7 +69,7 @@ class Setting final : public SettingBase {
   void load(const nlohmann::json& from) override {
     if (!from.contains(name())) {
       if (added_) return;
-      throw adjoint::Error(fmt::format("it has no --{}, as another program's", name()));
+      throw adjoint::Error(fmt::format("it has no --{} and belongs to another program", name()));
     }
     value_ = from.at(name()).template get<T>();
   }
@@ -99,7 +99,7 @@ class Setting final : public SettingBase {
   bool added_ = false;
 };
 
-/// Those of a program's `train`.
+/// The settings of a program's `train`.
 class Settings {
  public:
   Settings(std::string program, CLI::App& train) : program_(std::move(program)), train_(train) {}
@@ -126,7 +126,7 @@ class Settings {
   void make_quick() {
     for (const auto& setting : all_) setting->make_quick();
   }
-  /// Throws Error for the first one whose value must not be.
+  /// Throws Error for the first setting with a value that is not allowed.
   void check() const {
     for (const auto& setting : all_) setting->check(program_);
   }

@@ -25,11 +25,11 @@ namespace data = adjoint::data;
 namespace fs = std::filesystem;
 using adjoint::Tensor;
 
-// Drawn pictures that are trained on have numbers from 2^61 on.
+// The drawn pictures for training have numbers from 2^61 on.
 constexpr std::uint64_t kTrained = std::uint64_t{1} << 61U;
 constexpr std::int64_t kTested = 512;
 
-/// An endless series: an epoch's end says nothing.
+/// An endless series; the end of an epoch has no meaning.
 class DrawnPictures final : public data::Dataset {
  public:
   DrawnPictures(const DrawnSet& set, std::int64_t size) : set_(set), size_(size) {}
@@ -43,7 +43,7 @@ class DrawnPictures final : public data::Dataset {
   std::int64_t size_;
 };
 
-/// Random ones of a user's.
+/// Random pictures of a user's.
 class RandomSquares final : public data::Dataset {
  public:
   RandomSquares(Tensor all, std::int64_t size) : all_(std::move(all)), size_(size) {}

@@ -24,7 +24,7 @@ adjoint::Tensor square_of(const adjoint::Tensor& picture);
 adjoint::Tensor drawn_batch(const DrawnSet& set, std::uint64_t first, std::int64_t count,
                             adjoint::Tensor* labels = nullptr);
 
-/// Drawn pictures, or a user's.
+/// Drawn pictures, or pictures of a user's.
 struct SquareSource {
   /// The pictures of the set `drawn_name` if `path` is empty; otherwise the path is a folder with MNIST's or CIFAR-10's
   /// files, whose test sets become `tests`, or one of PNG or JPEG files, of which every eighth is held out as `tests`
@@ -37,7 +37,7 @@ struct SquareSource {
 
   adjoint::Tensor pictures;                          // (N, 3, 32, 32), uint8: the training pictures; undefined: drawn
   adjoint::Tensor tests;                             // the same for the test pictures
-  std::unique_ptr<adjoint::data::Dataset> training;  // random ones, (3, 32, 32) in [-1, 1]; of drawn ones no end
+  std::unique_ptr<adjoint::data::Dataset> training;  // random pictures, (3, 32, 32) in [-1, 1]; drawn ones are endless
   std::uint64_t fingerprint = 0;                     // of a user's
 
   /// "drawn shapes", "drawn digits", "1234 pictures".
@@ -47,7 +47,8 @@ struct SquareSource {
 /// Pictures (N, 3, h, w), uint8, in rows of `columns`, two pixels of white between and around them: (3, H, W).
 adjoint::Tensor tiled(const adjoint::Tensor& pictures, std::int64_t columns);
 
-/// (count, latent), float32, on the CPU: normal numbers that the seed alone decides. Draws from no default generator.
+/// Returns normal numbers (count, latent), float32, on the CPU, which the seed alone decides. Draws from no default
+/// generator.
 adjoint::Tensor noise_of(std::uint64_t seed, std::int64_t count, std::int64_t latent);
 
 /// `steps` points (steps, latent) from a to b, (latent) each, along a great circle, lengths between theirs (White:

@@ -18,7 +18,7 @@ constexpr const char *kSettings = "settings", *kValues = "values";
 Json parsed(const nn::Safetensors& file, const char* key, const std::filesystem::path& path) {
   const auto entry = file.metadata.find(key);
   if (entry == file.metadata.end())
-    throw adjoint::Error(fmt::format("'{}' is no checkpoint of such a training", path.string()));
+    throw adjoint::Error(fmt::format("'{}' is not a checkpoint of such a training", path.string()));
   return Json::parse(entry->second);
 }
 

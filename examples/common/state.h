@@ -16,26 +16,26 @@ namespace examples {
 
 class State {
  public:
-  /// Modules, optimisers, schedules, EMA: whatever has state_dict() and load_state_dict(). `object` must outlive this.
+  /// Adds an object with state_dict() and load_state_dict(): a module, optimiser, schedule, EMA. It must outlive this.
   template <class T>
   requires requires(T& object) { object.load_state_dict(object.state_dict()); }
   void add(const std::string& name, T& object) {
     parts_.push_back({name, [&object] { return object.state_dict(); },
                       [&object](const adjoint::NamedTensors& state) { object.load_state_dict(state); }});
   }
-  /// Numbers, texts, vectors and structures of them: whatever becomes JSON and comes back. `value` must outlive this.
+  /// Adds a value that converts to JSON and back: a number, text, vector or structure of them. It must outlive this.
   template <class T>
   requires(!requires(T & object) { object.state_dict(); }) void add(const std::string& name, T& value) {
     values_.push_back({name, [&value] { return nlohmann::json(value); },
                        [&value](const nlohmann::json& json) { value = json.get<T>(); }});
   }
-  /// The place in its sequence of batches.
+  /// Adds a loader's place in its sequence of batches.
   void add(const std::string& name, adjoint::data::DataLoader& loader);
-  /// A number that must be the same when the training resumes, such as a fingerprint of its data; `what` appears in the
-  /// error.
+  /// Adds a number that must be the same when the training resumes, such as a fingerprint of its data. `what` appears
+  /// in the error.
   void require(const std::string& name, std::uint64_t value, const std::string& what);
-  /// A text that must be the same; the error is "<what> must be <value>; got <the checkpoint's>". Older checkpoints may
-  /// lack it.
+  /// Adds a text that must be the same; the error is "<what> must be <value>; got <the checkpoint's>". Older
+  /// checkpoints may lack it.
   void require(const std::string& name, const std::string& value, const std::string& what);
 
   /// Lets `writer` write the file atomically, with the default generator's state, all as of this call. Throws the error

@@ -1,4 +1,4 @@
-// A font of strokes, for text and digits in made pictures.
+// A font of strokes, for text and digits in generated pictures.
 #pragma once
 
 #include "common/paint.h"

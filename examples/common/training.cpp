@@ -1,3 +1,4 @@
+// You are at stop 7 of 7 of the README's reading path, the loop: this is the training around it. The path ends here.
 #include "common/training.h"
 
 #include "common/canvas.h"
@@ -34,7 +35,7 @@ constexpr const char* kLog = "log";
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// Whether any rank has it set: each rank receives signals at its own time.
+// Returns true if any rank's is set, because each rank receives signals at its own time.
 bool on_any_rank(bool own) {
   if (distributed::world_size() == 1) return own;
   Tensor any = Tensor::scalar(own ? 1 : 0, {.dtype = adjoint::kUInt8, .device = adjoint::kCPU});
@@ -79,7 +80,7 @@ void Loop::load(const RunFolder& folder) {
   generator.seek(offset);
 }
 
-// A run tests itself before its first and after its last step, and between.
+// A run has tests before its first and after its last step, and between.
 void Loop::check_curve() const {
   if (step_ < 0 || step_ > run_.steps)
     throw adjoint::Error(fmt::format("it has done {} steps, which --steps {} cannot undo", step_, run_.steps));
@@ -94,7 +95,7 @@ void Loop::check_curve() const {
     throw adjoint::Error(fmt::format("its curve must not end at step {} of {}", last, step_));
 }
 
-// The average of all ranks' sums, which each of them goes on from.
+// The average of all ranks' sums, from which each rank continues.
 std::vector<double> Loop::read_sums() {
   std::vector<double> values;
   for (std::size_t i = 0; i < sums_.size(); ++i) {
@@ -149,8 +150,8 @@ void Loop::measure(const RunFolder& folder, const std::vector<double>& sums) {
   curve_.push_back(std::move(point));
 }
 
-/// Called before rank 0 writes: if the folder was removed, the training need not be lost too. Returns whether it was
-/// removed.
+/// Creates the folder again before rank 0 writes, because the training should not be lost with it. Returns true if the
+/// folder was removed.
 bool Loop::prepare(RunFolder& folder) {
   const bool anew = folder.renew();
   if (anew) log_.reset();
@@ -191,7 +192,8 @@ bool Loop::run(RunFolder& folder, const std::function<bool()>& interrupted) {
   }
   const auto prepare_to_write = [&] {
     if (leads && prepare(folder))
-      progress->print(fmt::format("'{}' was removed; it is made anew, without what it held", folder.path().string()));
+      progress->print(fmt::format("'{}' was removed; the training makes it again, without its earlier files",
+                                  folder.path().string()));
   };
   const auto save_beside = [&] {
     try {
@@ -209,7 +211,7 @@ bool Loop::run(RunFolder& folder, const std::function<bool()>& interrupted) {
     if (!leads) return;
     progress->print(told());
     const CurvePoint& point = curve_.back();
-    adjoint::data::Metrics metrics;  // the bar shows what was measured, not what was before
+    adjoint::data::Metrics metrics;  // the bar shows the last test
     for (std::size_t i = 0; i < point.losses.size(); ++i) metrics.emplace_back(names_[i], point.losses[i]);
     metrics.emplace_back(value_names_.front(), point.values.front());
     progress->update(0, std::move(metrics));
@@ -228,14 +230,14 @@ bool Loop::run(RunFolder& folder, const std::function<bool()>& interrupted) {
     for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].add_(values[i].to(adjoint::kFloat64));
     ++step_;
     const bool tests = step_ % run_.test_every == 0 || step_ == run_.steps;
-    if (tests) read_sums();  // so that the device has finished the work that is timed
+    if (tests) read_sums();  // the device must finish the work that is timed
     adjoint::data::Metrics metrics;
     if (leads && seconds_since(shown) > kShowEvery) {  // reading a number waits for the device
       for (std::size_t i = 0; i < values.size(); ++i) metrics.emplace_back(names_[i], values[i].item<double>());
       metrics.emplace_back(value_names_.front(), curve_.back().values.front());
       shown = Clock::now();
     }
-    seconds_ += seconds_since(started);  // with the waits of reading: a captured step is submitted, not awaited
+    seconds_ += seconds_since(started);  // includes the waits of reading, because captured steps are only submitted
     if (leads) progress->update(1, std::move(metrics));
     if (tests) test_and_save();
   }
@@ -278,7 +280,7 @@ std::vector<std::string> Loop::finish(RunFolder& folder) {
   }
   written.push_back("metrics.json");
   if (!can_draw()) {
-    fmt::print("There is no Cairo in this build: no pictures with labels, no curves.png\n");
+    fmt::print("This build has no Cairo: it draws no labelled pictures and no curves.png\n");
     return written;
   }
   Panel losses{.title = "loss", .x_label = "step"}, values{.title = value_names_.front(), .x_label = "step"};

@@ -40,7 +40,7 @@ struct Run {
   /// The loader's seed: the seed itself, and on ranks other than 0 one of their own.
   std::uint64_t data_seed = 1;
   bool quick = false;
-  /// Steps as CUDA graphs (core/graph/graphed_step.h): the same bits, with next to nothing for the host to do.
+  /// Steps as CUDA graphs (core/graph/graphed_step.h): the same bits, with almost no work for the host.
   bool graph = false;
   std::string out;
 };
@@ -70,19 +70,19 @@ class Training {
   virtual std::string description() const = 0;
   /// The names of step()'s results; the first is the loss.
   virtual std::vector<std::string> names() const { return {"loss"}; }
-  /// A batch on the device: whatever step() reads that changes from step to step.
+  /// A batch on the device: the inputs of step() that change from step to step.
   virtual std::vector<adjoint::Tensor> next() = 0;
-  /// One step, made only of operators on the device: nothing is read back, so that a CUDA graph can hold it. Counts
+  /// One step, made only of operators on the device. It reads nothing back, because a CUDA graph must hold it. Counts
   /// kept on the host are updated in GraphedStep::on_replay(). Returns a scalar for each name.
   virtual std::vector<adjoint::Tensor> step(const std::vector<adjoint::Tensor>& batch) = 0;
-  /// Tells steps apart that do other things than those before: a graph of one serves no other.
+  /// Distinguishes kinds of steps that do different work; the graph of one kind does not serve another.
   virtual std::int64_t phase() const { return 0; }
   /// Measures on data that it does not train on, before the first step too, without drawing from the default generator.
   /// The first value decides.
   virtual Values test(const Moment& moment) = 0;
   /// The first value as simpler methods reach it, such as bicubic interpolation, for comparison.
   virtual Values baselines() const { return {}; }
-  /// The names of the outputs: the trained model and files that show how good it is.
+  /// The names of the outputs: the trained model, and reports of its quality.
   virtual std::vector<std::string> outputs() const = 0;
   /// Writes them; adds further entries to `metrics`, the content of metrics.json.
   virtual void finish(const Moment& moment, nlohmann::ordered_json& metrics) = 0;
@@ -113,8 +113,8 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  /// Goes on from the folder's checkpoint, with any number of ranks, to the run's last step, which may be another than
-  /// it was. Throws Error, naming it.
+  /// Continues from the folder's checkpoint, with any number of ranks, to the run's last step, which may have changed.
+  /// Throws Error, naming the checkpoint.
   void load(const RunFolder& folder);
   /// Returns when the checkpoint is on the disk. Throws Error if a loss is no longer finite, because the last
   /// checkpoint is better than a diverged state.
@@ -151,7 +151,7 @@ class Loop {
   const Settings& settings_;
   State state_;
   std::optional<adjoint::GraphedStep> graph_;
-  std::int64_t phase_ = 0;  // that the graph is for
+  std::int64_t phase_ = 0;  // the kind of step that the graph is for
   std::unique_ptr<adjoint::data::Log> log_;
   std::vector<std::string> names_, value_names_;
   std::vector<adjoint::Tensor> sums_;  // float64, on the device: of the steps since the last test

@@ -137,7 +137,7 @@ void Classifier::fit(std::int64_t steps, adjoint::Device device) {
   adjoint::optim::Adam adam(parameters(), {.lr = 3e-3});
   train();
   for (std::int64_t step = 0; step < steps; ++step) {
-    // The rate falls to 0, so that the last steps settle.
+    // The rate falls to 0, and the last steps settle.
     adam.set_lr(3e-3 * static_cast<double>(steps - step) / static_cast<double>(steps));
     Tensor labels;
     const Tensor pictures =

@@ -1,6 +1,6 @@
 // How far generated pictures are from real ones: the Frechet distance of Heusel, Ramsauer, Unterthiner, Nessler,
 // Hochreiter ("GANs trained by a two time-scale update rule converge to a local Nash equilibrium", 2017), of features
-// of a classifier of the built-in pictures in place of Inception's. Its numbers compare with one another alone.
+// of a classifier of the built-in pictures instead of Inception's. Its numbers are comparable only with one another.
 #pragma once
 
 #include "common/drawn.h"
@@ -27,8 +27,8 @@ double frechet_distance(const Gaussian& a, const Gaussian& b);
 /// Recognises the class of a drawn picture by features that do not depend on their position.
 class Classifier : public adjoint::nn::Module {
  public:
-  /// Of the pictures of `drawn`, which must outlive it. The first weights are always the same; draws from no default
-  /// generator.
+  /// A classifier of the pictures of `drawn`, which must outlive it. The initial weights are always the same; draws
+  /// from no default generator.
   explicit Classifier(const examples::DrawnSet& drawn);
   /// Pictures (N, 3, 32, 32) in [-1, 1] -> (N, 64).
   adjoint::Tensor features(const adjoint::Tensor& pictures) const;
@@ -38,7 +38,7 @@ class Classifier : public adjoint::nn::Module {
   /// Trains on drawn pictures, always the same ones; the thread's default generator is left as it was. Eval mode
   /// follows.
   void fit(std::int64_t steps, adjoint::Device device);
-  /// The share of 1,000 pictures, which fit() does not see, whose class it tells.
+  /// The share of 1,000 pictures, which fit() does not see, that it classifies correctly.
   double accuracy(adjoint::Device device) const;
 
  private:

@@ -62,7 +62,7 @@ void interpolate(const SampleOptions& options, adjoint::Device device) {
 void add_common(CLI::App& verb, SampleOptions& options) {
   verb.add_option("model", options.model, "model.safetensors of a training")->required();
   verb.add_option("output", options.to, "PNG or JPEG file to write")->required();
-  verb.add_option("--seed", options.seed, "Decides the pictures")->capture_default_str();
+  verb.add_option("--seed", options.seed, "Seed of the random numbers")->capture_default_str();
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ void add_common(CLI::App& verb, SampleOptions& options) {
 
 int main(int argc, char** argv) {
   using namespace gan;
-  examples::Program program("gan", "Makes small pictures out of noise, and learns to.");
+  examples::Program program("gan", "Trains a network that makes small pictures from noise.");
   Options options;
   program.defaults().lr = 5e-4;
   program.defaults().steps = 10000;
@@ -85,11 +85,11 @@ int main(int argc, char** argv) {
       program.verb("sample", "Make a grid of pictures", [&](adjoint::Device device) { sample(sampling, device); });
   add_common(samples, sampling);
   samples.add_option("--count", sampling.count, "Pictures")->capture_default_str();
-  samples.add_option("--columns", sampling.columns, "Pictures a row")->capture_default_str();
-  CLI::App& walks = program.verb("interpolate", "Make rows of pictures, each from one picture to another",
+  samples.add_option("--columns", sampling.columns, "Pictures per row")->capture_default_str();
+  CLI::App& walks = program.verb("interpolate", "Make rows of pictures, each between two pictures",
                                  [&](adjoint::Device device) { interpolate(walking, device); });
   add_common(walks, walking);
   walks.add_option("--rows", walking.rows, "Rows")->capture_default_str();
-  walks.add_option("--steps", walking.steps, "Pictures a row")->capture_default_str();
+  walks.add_option("--steps", walking.steps, "Pictures per row")->capture_default_str();
   return program.main(argc, argv);
 }

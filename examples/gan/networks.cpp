@@ -89,7 +89,7 @@ Generator load_model(const std::filesystem::path& path) {
   const auto architecture = file.metadata.find("architecture");
   const auto found = file.metadata.find("options");
   if (architecture == file.metadata.end() || architecture->second != kArchitecture || found == file.metadata.end())
-    throw adjoint::Error(fmt::format("gan: '{}' is no model of this program", path.string()));
+    throw adjoint::Error(fmt::format("gan: '{}' is not a model of this program", path.string()));
   try {
     const nlohmann::json options = nlohmann::json::parse(found->second);
     Generator model({.latent = options.at("latent"), .features = options.at("features")});

@@ -11,7 +11,7 @@
 namespace gan {
 
 struct GeneratorOptions {
-  /// Numbers that a picture is made from.
+  /// Random numbers per picture.
   std::int64_t latent = 64;
   /// Channels before the last layer; each doubling of the resolution halves them.
   std::int64_t features = 32;

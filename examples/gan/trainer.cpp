@@ -60,18 +60,18 @@ std::int64_t Trainer::critic_steps_of(const Options& options) {
 }
 
 void Options::add_to(examples::Settings& settings) {
-  settings.add("--images", images, "Folder of pictures, MNIST or CIFAR-10 (drawn pictures, where not given)");
-  settings.add("--drawn", drawn, "Drawn pictures: shapes or digits; the classifier that measures learns them")
+  settings.add("--images", images, "Folder of pictures, MNIST or CIFAR-10 (default: drawn pictures)");
+  settings.add("--drawn", drawn, "Drawn pictures: shapes or digits; the measuring classifier learns them")
       .choices(examples::drawn_sets())
       .added();
-  settings.add("--loss", loss, "nonsaturating: DCGAN, wgan-gp, or hinge: with spectral normalisation")
+  settings.add("--loss", loss, "nonsaturating (DCGAN), wgan-gp, or hinge (with spectral normalisation)")
       .choices({"nonsaturating", "wgan-gp", "hinge"});
-  settings.add("--latent", latent, "Numbers that a picture is made from").range(1, 1024);
+  settings.add("--latent", latent, "Random numbers per picture").range(1, 1024);
   settings.add("--features", features, "Channels at 16 x 16 pixels").range(1, 1024).quick(16);
-  settings.add("--critic-steps", critic_steps, "Discriminator's updates a step; 0: 5 for wgan-gp, else 1")
+  settings.add("--critic-steps", critic_steps, "Updates of the discriminator per step; 0: 5 for wgan-gp, else 1")
       .range(0, 100);
-  settings.add("--ema", ema, "What stays of the generator's average in a step").range(0.0, 0.999999).quick(0.99);
-  settings.add("--classifier-steps", classifier_steps, "Steps to train the classifier that measures").range(1, 100000);
+  settings.add("--ema", ema, "Decay of the generator's moving average per step").range(0.0, 0.999999).quick(0.99);
+  settings.add("--classifier-steps", classifier_steps, "Steps to train the measuring classifier").range(1, 100000);
 }
 
 struct Trainer::Source : examples::SquareSource {
@@ -109,7 +109,7 @@ Trainer::Trainer(const Options& options, const examples::Run& run, std::shared_p
         fmt::format("gan: --batch must be at least 2 with --loss {}; got {}", recipe_.name, run.batch));
   classifier_.to(run.device);
   classifier_.eval();
-  ema_.update();  // so that there is something to test before the first step
+  ema_.update();  // for the test before the first step
 }
 
 void Trainer::add_to(examples::State& state) {
@@ -122,7 +122,7 @@ void Trainer::add_to(examples::State& state) {
   state.add("loader", loader_);
   state.add("classifier", classifier_);
   state.add("fitted", fitted_);
-  state.require("fingerprint", source_->fingerprint, "its pictures are not those that it was trained on");
+  state.require("fingerprint", source_->fingerprint, "it was trained on other pictures");
 }
 
 std::string Trainer::description() const {
@@ -147,7 +147,7 @@ std::vector<Tensor> Trainer::step(const std::vector<Tensor>& batch) {
     const Tensor real = batch[0].narrow(0, k * n, n), u = batch[2].narrow(0, k * n, n);
     const Tensor fake = parallel_g_(batch[1].narrow(0, k * n, n));  // no tape records it
     loss_d = arithmetic_.minimise(adam_d_, [&] {
-      const Tensor of_real = parallel_d_(real);  // first: C++ leaves the order within an expression open
+      const Tensor of_real = parallel_d_(real);  // a statement of its own fixes the order
       const Tensor loss = adjoint::gan_discriminator_loss(recipe_.loss, of_real, parallel_d_(fake));
       if (!recipe_.penalised) return loss;
       return loss + kPenalty * adjoint::gradient_penalty(discriminator_, real, fake, {.u = u});

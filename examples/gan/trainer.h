@@ -1,4 +1,4 @@
-// Training of the two networks: losses, data, and how far the generator's pictures are from real ones.
+// Training of the two networks: losses, data, and the distance of the generator's pictures from real ones.
 #pragma once
 
 #include "frechet.h"
@@ -31,7 +31,7 @@ struct Options {
   /// Updates of the discriminator for each of the generator; 0: the loss's own.
   std::int64_t critic_steps = 0;
   double ema = 0.999;
-  /// Steps that the classifier is trained whose features are compared.
+  /// Training steps of the classifier whose features are compared.
   std::int64_t classifier_steps = 600;
 
   void add_to(examples::Settings& settings);
@@ -44,7 +44,7 @@ class Trainer final : public examples::Training {
   void add_to(examples::State& state) override;
   std::string description() const override;
   std::vector<std::string> names() const override { return {"generator_loss", "discriminator_loss"}; }
-  /// Real pictures, noise and places of the penalty: of critic_steps batches, and noise of one more.
+  /// Real pictures, noise and places of the penalty for critic_steps batches, and noise for one more.
   std::vector<adjoint::Tensor> next() override;
   std::vector<adjoint::Tensor> step(const std::vector<adjoint::Tensor>& batch) override;
   examples::Values test(const examples::Moment& moment) override;

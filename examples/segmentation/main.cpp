@@ -67,7 +67,7 @@ void evaluate(const std::string& model_path, const std::string& images, const st
 
 int main(int argc, char** argv) {
   using namespace segmentation;
-  examples::Program program("segmentation", "Tells what each pixel of a picture shows, and learns to.");
+  examples::Program program("segmentation", "Trains a network that names the class of each pixel of a picture.");
   Options options;
   program.defaults().lr = 2e-3;
   program.defaults().steps = 4000;
@@ -77,13 +77,13 @@ int main(int argc, char** argv) {
   program.on_train([&](const examples::Run& run) { return std::make_unique<Trainer>(options, run); });
 
   PredictOptions prediction;
-  CLI::App& predicting = program.verb("predict", "Colour a picture by what its pixels show",
+  CLI::App& predicting = program.verb("predict", "Colour a picture by the classes of its pixels",
                                       [&](adjoint::Device device) { predict(prediction, device); });
   predicting.add_option("model", prediction.model, "model.safetensors of a training")->required();
   predicting.add_option("input", prediction.from, "PNG or JPEG file")->required();
-  predicting.add_option("output", prediction.to, "PNG or JPEG file to write: the picture, coloured")->required();
-  predicting.add_option("--classes", prediction.classes, "PNG file to write the classes' numbers to");
-  predicting.add_option("--tile", prediction.tile, "Pixels, in each direction, that are computed at once")
+  predicting.add_option("output", prediction.to, "Coloured picture to write, PNG or JPEG")->required();
+  predicting.add_option("--classes", prediction.classes, "PNG file to write with the classes' numbers");
+  predicting.add_option("--tile", prediction.tile, "Extent in pixels of the tiles that are computed at once")
       ->capture_default_str();
 
   std::string model, images, masks;

@@ -82,7 +82,7 @@ Scene drawn_scene(std::uint64_t number, std::int64_t height, std::int64_t width)
   Dice dice(number);
   Painting painting(height, width);
   painting.fill(Paint(dice));
-  // As many a pixel in pictures of every size.
+  // The number per pixel is the same in pictures of every size.
   const auto count = [&](float low, float high) {
     const float area = static_cast<float>(height * width) / (128.0F * 128.0F);
     return static_cast<std::int64_t>(std::ceil(dice.between(low, high) * area));

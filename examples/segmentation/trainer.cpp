@@ -36,7 +36,7 @@ data::Example example_of(const Tensor& image, const Tensor& mask) {
   return {data::to_float(image), mask.squeeze(0).to(adjoint::kInt64)};
 }
 
-/// An endless series: an epoch's end says nothing.
+/// An endless series; the end of an epoch has no meaning.
 class DrawnScenes final : public data::Dataset {
  public:
   DrawnScenes(std::int64_t patch, std::int64_t size) : patch_(patch), size_(size) {}
@@ -78,13 +78,12 @@ fs::path mask_of(const fs::path& picture, const fs::path& images, const fs::path
 }  // namespace
 
 void Options::add_to(examples::Settings& settings) {
-  settings.add("--images", images, "Folder of PNG or JPEG pictures (drawn scenes, where not given)");
-  settings.add("--masks", masks,
-               "Folder of their masks: grey PNG files of the same names, whose values are the classes");
-  settings.add("--norm", norm, "batch: BatchNorm, or group: GroupNorm").choices({"batch", "group"});
+  settings.add("--images", images, "Folder of PNG or JPEG pictures (default: drawn scenes)");
+  settings.add("--masks", masks, "Folder of their masks: grey PNG files of the same names, with classes as values");
+  settings.add("--norm", norm, "batch (BatchNorm) or group (GroupNorm)").choices({"batch", "group"});
   settings.add("--features", features, "Channels at full resolution").range(1, 1024).quick(12);
-  settings.add("--depth", depth, "Times that the resolution is halved").range(1, 6);
-  settings.add("--patch", patch, "Extent of what is trained on, in pixels").range(8, 1 << 12).quick(64);
+  settings.add("--depth", depth, "Number of times that the resolution is halved").range(1, 6);
+  settings.add("--patch", patch, "Extent of the training patches, in pixels").range(8, 1 << 12).quick(64);
 }
 
 Tensor loss_of(const Tensor& scores, const Tensor& target) {
@@ -103,12 +102,13 @@ MaskedPictures read_masked(const std::string& images, const std::string& masks) 
   std::int64_t largest = 0;
   for (const examples::Picture& picture : examples::read_pictures("segmentation", images, {.max_pixels = 1LL << 40})) {
     const fs::path path = mask_of(picture.name, images, masks);
-    if (!fs::exists(path)) fail(fmt::format("'{}' must have a mask '{}'; there is none", picture.name, path.string()));
+    if (!fs::exists(path))
+      fail(fmt::format("'{}' must have a mask; there is no file '{}'", picture.name, path.string()));
     const Tensor mask = data::read_image(path, {.keep_depth = true});
     if (mask.dtype() != adjoint::kUInt8)
-      fail(fmt::format("'{}' must have 8 bits a sample, its values the classes; got 16", path.string()));
+      fail(fmt::format("'{}' must have 8 bits per sample, with classes as values; got 16", path.string()));
     if (mask.size(0) != 1)
-      fail(fmt::format("'{}' must be grey, its values the classes; got {} channels", path.string(), mask.size(0)));
+      fail(fmt::format("'{}' must be grey, with classes as values; got {} channels", path.string(), mask.size(0)));
     if (mask.size(1) != picture.image.size(1) || mask.size(2) != picture.image.size(2)) {
       fail(fmt::format("'{}' must have the size of '{}', {} x {}; got {} x {}", path.string(), picture.name,
                        picture.image.size(2), picture.image.size(1), mask.size(2), mask.size(1)));
@@ -121,7 +121,7 @@ MaskedPictures read_masked(const std::string& images, const std::string& masks) 
     found.names.push_back(picture.name);
   }
   if (largest == 0)
-    fail(fmt::format("masks in '{}' must hold the classes 0, 1, ...; got 0 and 255 (not counted) alone", masks));
+    fail(fmt::format("masks in '{}' must hold the classes 0, 1, ...; got only 0 and 255 (not counted)", masks));
   found.classes = largest + 1;
   return found;
 }
@@ -203,7 +203,7 @@ void Trainer::add_to(examples::State& state) {
   state.add("arithmetic", arithmetic_);
   state.add("schedule", schedule_);
   state.add("loader", loader_);
-  state.require("fingerprint", source_->fingerprint, "its pictures and masks are not those that it was trained on");
+  state.require("fingerprint", source_->fingerprint, "it was trained on other pictures or masks");
 }
 
 std::string Trainer::description() const {

@@ -36,7 +36,7 @@ struct Options {
 /// H, W), target (N, H, W), int64, where kIgnored is not counted.
 adjoint::Tensor loss_of(const adjoint::Tensor& scores, const adjoint::Tensor& target);
 
-/// Pictures with masks, a picture's mask being the PNG file of its path below the other folder, whatever its extension.
+/// Pictures with masks. A picture's mask is the PNG file of its path below the other folder; extensions may differ.
 struct MaskedPictures {
   std::vector<Scene> scenes;
   std::vector<std::string> names;  // of the pictures

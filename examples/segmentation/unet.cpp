@@ -94,7 +94,7 @@ NamedModel load_model(const std::filesystem::path& path) {
   const auto architecture = file.metadata.find("architecture");
   const auto found = file.metadata.find("options");
   if (architecture == file.metadata.end() || architecture->second != kArchitecture || found == file.metadata.end())
-    throw adjoint::Error(fmt::format("segmentation: '{}' is no model of this program", path.string()));
+    throw adjoint::Error(fmt::format("segmentation: '{}' is not a model of this program", path.string()));
   try {
     const nlohmann::json options = nlohmann::json::parse(found->second);
     NamedModel loaded{UNet({.classes = options.at("classes"),

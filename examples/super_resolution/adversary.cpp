@@ -16,7 +16,8 @@ using adjoint::GanLoss;
 using adjoint::Tensor;
 
 constexpr double kSlope = 0.2;
-// Of the generator's learning rate: the discriminator has more parameters, and begins without bicubic interpolation.
+// Relative to the generator's learning rate: the discriminator has more parameters, and begins without bicubic
+// interpolation.
 constexpr double kRate = 0.25;
 
 }  // namespace
@@ -57,7 +58,7 @@ void Adversary::add_to(examples::State& state) {
 Tensor Adversary::update(examples::Arithmetic& arithmetic, const Tensor& real, const Tensor& made,
                          const Tensor& plain) {
   const Tensor loss = arithmetic.minimise(adam_, [&] {
-    const Tensor of_real = parallel_(real, plain);  // first: C++ leaves the order within an expression open
+    const Tensor of_real = parallel_(real, plain);  // a statement of its own fixes the order
     return adjoint::gan_discriminator_loss(GanLoss::kHinge, of_real, parallel_(made, plain));
   });
   schedule_.step();

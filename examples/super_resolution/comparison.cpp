@@ -1,4 +1,4 @@
-// comparison.png.
+// Writes comparison.png.
 #include "training.h"
 #include "upscale.h"
 
@@ -72,7 +72,7 @@ std::vector<examples::GridCell> row_of(const Tensor& rgb, const Quality& quality
   const std::int64_t scale = trainer.model().scale();
   const Tensor low = shrunk(rgb, scale);
   const Window window = busiest(luma(rgb));
-  // The window with enough around it that its pixels are those of the whole picture enlarged.
+  // The window needs surroundings, with which its pixels equal those of the whole enlarged picture.
   const std::int64_t margin = trainer.model().radius();
   const std::int64_t first_y = std::max<std::int64_t>(0, window.top / scale - margin),
                      first_x = std::max<std::int64_t>(0, window.left / scale - margin);
@@ -94,7 +94,7 @@ std::vector<examples::GridCell> row_of(const Tensor& rgb, const Quality& quality
 void write_comparison(const std::filesystem::path& path, const Trainer& trainer,
                       const std::vector<Quality>& qualities) {
   const std::size_t count = qualities.size();
-  // Not the best ones: pictures from the middle of the order of gain.
+  // Takes pictures from the middle of the order of gain, not the best ones.
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto gain = [&](std::size_t i) { return qualities[i].adjoint.psnr - qualities[i].bicubic.psnr; };

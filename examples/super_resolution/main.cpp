@@ -33,19 +33,20 @@ Model model_on(const std::string& path, adjoint::Device device) {
   return model;
 }
 
-/// By more than rounding.
+/// Returns true if bicubic interpolation is better by more than rounding.
 bool bicubic_is_better(const Quality& q) {
   return q.adjoint.psnr < q.bicubic.psnr - 0.01 || q.adjoint.ssim < q.bicubic.ssim - 5e-4;
 }
 
-/// What is most likely of the picture, from what is known: it is shrunk and enlarged again, in both ways.
+/// Prints a hint if bicubic interpolation is likely to be better. The test shrinks the picture and enlarges it again in
+/// both ways.
 void compare_with_bicubic(const Model& model, const adjoint::Tensor& low, adjoint::Device device,
                           const VerbOptions& options) {
   const std::optional<Quality> q = expected_quality(model, low, device, options.self_ensemble);
   if (!q || !bicubic_is_better(*q)) return;
   fmt::print(
-      "Bicubic interpolation may be better for this picture: shrunk and enlarged again it has {:.2f} dB, SSIM {:.4f} by "
-      "it, and {:.2f} dB, SSIM {:.4f} by the model. --bicubic does without the model\n",
+      "Bicubic interpolation may be better for this picture: shrunk and enlarged again it has {:.2f} dB, SSIM {:.4f} with "
+      "it, and {:.2f} dB, SSIM {:.4f} with the model. --bicubic uses no model\n",
       q->bicubic.psnr, q->bicubic.ssim, q->adjoint.psnr, q->adjoint.ssim);
 }
 
@@ -61,13 +62,13 @@ void enlarge(const VerbOptions& options, adjoint::Device device) {
   if (!options.bicubic) compare_with_bicubic(model, low, device, options);
 }
 
-/// The positional arguments: the model in front of the others, where --model does not name it.
+/// Takes the positional arguments: the model comes before the others, if --model does not name it.
 void take_files(VerbOptions& options, const CLI::Option& model, std::size_t others) {
   const bool named = model.count() > 0;
   const std::size_t count = options.files.size();
   if (count != others && (named || count != others + 1)) {
     throw adjoint::Error(fmt::format("super_resolution: there must be {} files{}; got {}", others,
-                                     named ? "" : ", behind the model or alone, for the model of the default --out",
+                                     named ? "" : ", after the model, or alone for the model in the default --out",
                                      count));
   }
   if (count > others) options.model = options.files.front();
@@ -109,7 +110,7 @@ void evaluate(const VerbOptions& options, adjoint::Device device) {
 
 int main(int argc, char** argv) {
   using namespace super_resolution;
-  examples::Program program("super_resolution", "Enlarges pictures with a small network, and trains it.");
+  examples::Program program("super_resolution", "Trains a small network that enlarges pictures.");
   Options options;
   program.defaults().steps = 1500;
   program.defaults().lr = 2e-3;
@@ -118,26 +119,25 @@ int main(int argc, char** argv) {
   program.on_train([&](const examples::Run& run) { return std::make_unique<Trainer>(options, run); });
 
   VerbOptions verb;
-  const char* const ensemble =
-      "Average what the model makes of a picture's eight flips and turns: better, 8 times the time";
+  const char* const ensemble = "Average the results for a picture's eight flips and turns: better, in 8 times the time";
   const CLI::Option *enlarged_by = nullptr, *evaluated_by = nullptr;
-  CLI::App& enlarging = program.verb("upscale", "Enlarge a picture as many times as the model was trained to",
-                                     [&](adjoint::Device device) {
-                                       take_files(verb, *enlarged_by, 2);
-                                       enlarge(verb, device);
-                                     });
+  CLI::App& enlarging =
+      program.verb("upscale", "Enlarge a picture by the factor of the model", [&](adjoint::Device device) {
+        take_files(verb, *enlarged_by, 2);
+        enlarge(verb, device);
+      });
   const auto add_model = [&](CLI::App& app) {
-    return app.add_option("--model", verb.model, "model.safetensors of a training; or in front of the files")
+    return app.add_option("--model", verb.model, "model.safetensors of a training; it may also precede the files")
         ->capture_default_str();
   };
   enlarged_by = add_model(enlarging);
   enlarging
       .add_option("files", verb.files,
-                  "[MODEL] INPUT OUTPUT: PNG or JPEG files; of a PNG file of 16 bits, PNG has 16 too")
+                  "[MODEL] INPUT OUTPUT: PNG or JPEG files; a PNG file of 16 bits gives one of 16 bits")
       ->expected(2, 3)
       ->required();
   enlarging.add_flag("--self-ensemble", verb.self_ensemble, ensemble);
-  enlarging.add_flag("--bicubic", verb.bicubic, "Enlarge by bicubic interpolation, as many times as the model would");
+  enlarging.add_flag("--bicubic", verb.bicubic, "Enlarge by bicubic interpolation, by the factor of the model");
 
   CLI::App& evaluating = program.verb("eval", "Measure a model on pictures: shrink them, enlarge them, compare",
                                       [&](adjoint::Device device) {
@@ -146,7 +146,7 @@ int main(int argc, char** argv) {
                                       });
   evaluating.add_option("--images", verb.images, "Folder of PNG or JPEG pictures")->required();
   evaluated_by = add_model(evaluating);
-  evaluating.add_option("model", verb.files, "The same without a name")->expected(0, 1);
+  evaluating.add_option("model", verb.files, "The model, if --model is not given")->expected(0, 1);
   evaluating.add_flag("--self-ensemble", verb.self_ensemble, ensemble);
   return program.main(argc, argv);
 }

@@ -21,7 +21,7 @@ namespace nn = adjoint::nn;
 using adjoint::Tensor;
 
 constexpr const char* kArchitecture = "adjoint super_resolution luma";
-constexpr const char* kFirstArchitecture = "adjoint super_resolution 2x luma";  // when there was one network
+constexpr const char* kFirstArchitecture = "adjoint super_resolution 2x luma";  // of files from the time of one network
 constexpr std::int64_t kBicubicRadius = 2, kFsrcnnKernel = 9;
 
 nn::Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t kernel) {
@@ -167,7 +167,7 @@ nn::Sequential Model::body(const ModelOptions& options) { return network_of(opti
 nn::Layer Model::up(const ModelOptions& options) { return network_of(options.network).up(options); }
 
 Model::Model(const ModelOptions& options) : Module("SuperResolution"), options_(complete(options)) {
-  for (Tensor parameter : up_.parameters()) parameter.zero_();  // so that training starts from bicubic interpolation
+  for (Tensor parameter : up_.parameters()) parameter.zero_();  // training starts from bicubic interpolation
 }
 
 Tensor Model::operator()(const Tensor& low) const { return bicubic(low, scale()) + up_(body_(low)); }
@@ -198,7 +198,7 @@ Model load_model(const std::filesystem::path& path) {
     return entry == file.metadata.end() ? std::string() : entry->second;
   };
   const auto number = [&](const char* key) {
-    std::int64_t value = -2;  // out of every range
+    std::int64_t value = -2;  // outside every range
     const std::string digits = text(key);
     std::from_chars(digits.data(), digits.data() + digits.size(), value);
     return value;
@@ -208,7 +208,7 @@ Model load_model(const std::filesystem::path& path) {
     options.network = text("network");
     options.scale = number("scale");
   } else if (text("architecture") != kFirstArchitecture) {
-    throw adjoint::Error(fmt::format("super_resolution: '{}' is no model of this program", path.string()));
+    throw adjoint::Error(fmt::format("super_resolution: '{}' is not a model of this program", path.string()));
   }
   try {
     Model model(options);
@@ -217,8 +217,9 @@ Model load_model(const std::filesystem::path& path) {
   } catch (const adjoint::OutOfMemoryError&) {
     throw;
   } catch (const adjoint::Error& error) {
-    throw adjoint::Error(fmt::format("super_resolution: '{}' must hold {}, as it tells; got another network: {}",
-                                     path.string(), to_string(options), error.what()));
+    throw adjoint::Error(
+        fmt::format("super_resolution: '{}' must hold {}, as its metadata says; got another network: {}", path.string(),
+                    to_string(options), error.what()));
   }
 }
 

@@ -27,7 +27,7 @@ using adjoint::Tensor;
 
 [[noreturn]] void fail(const std::string& message) { throw adjoint::Error("super_resolution: " + message); }
 
-/// Without a last row and column that the scale does not divide.
+/// Cuts off the last rows and columns that the scale does not divide.
 Tensor whole_times(const Tensor& image, std::int64_t scale) {
   const std::int64_t h = image.size(1) / scale * scale, w = image.size(2) / scale * scale;
   return h == image.size(1) && w == image.size(2) ? image : data::crop(image, 0, 0, h, w);
@@ -114,7 +114,7 @@ std::vector<LumaPair> PictureSet::read(const std::function<LumaPair(const Tensor
     found.push_back(std::move(pairs[i]));
     if (!paths_.empty()) paths.push_back(paths_[i]);
   }
-  if (found.empty()) fail(fmt::format("of {} pictures none can be read; the first is '{}'", count_, name(0)));
+  if (found.empty()) fail(fmt::format("none of {} pictures can be read; the first is '{}'", count_, name(0)));
   count_ = std::ssize(found);
   paths_ = std::move(paths);
   return found;
@@ -181,7 +181,7 @@ double psnr(const Tensor& image, const Tensor& reference, std::int64_t border) {
 double ssim(const Tensor& image, const Tensor& reference, std::int64_t border) {
   const std::int64_t h = reference.size(1) - 2 * border, w = reference.size(2) - 2 * border;
   const auto inside = [&](const Tensor& of) {
-    // float64: of plain places variances are differences of nearly equal numbers.
+    // In float64, because in plain places variances are differences of nearly equal numbers.
     return adjoint::clamp(data::crop(of, border, border, h, w), 0.0, 1.0).to(adjoint::kFloat64).unsqueeze(0);
   };
   const std::int64_t window = std::min<std::int64_t>(11, (std::min(h, w) - 1) / 2 * 2 + 1);
@@ -209,7 +209,7 @@ Patches::Patches(PictureSet pictures, std::int64_t patch, std::int64_t size)
     pairs_.push_back(std::move(pair));
   }
   if (pairs_.empty())
-    fail(fmt::format("a picture to train on must have at least {} x {} pixels; none has", scale_ * patch,
+    fail(fmt::format("a picture to train on must have at least {} x {} pixels; no picture has", scale_ * patch,
                      scale_ * patch));
 }
 

@@ -79,7 +79,7 @@ class Patches final : public adjoint::data::Dataset {
 
   std::int64_t size() const override { return size_; }
   adjoint::data::Example get(std::int64_t index, adjoint::Generator& generator) const override;
-  /// A hash of all lumas kept, so that a run is not resumed with other pictures.
+  /// A hash of all lumas kept, which prevents a run from resuming with other pictures.
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:

@@ -1,4 +1,4 @@
-// Draws the made pictures.
+// Draws the generated pictures.
 #include "synthetic.h"
 
 #include "common/paint.h"

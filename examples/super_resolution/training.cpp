@@ -20,7 +20,7 @@ namespace {
 
 using adjoint::Tensor;
 
-// Made pictures: the first ones are for tests, whatever the number to train on.
+// The first generated pictures are for tests, whatever the number to train on.
 constexpr std::int64_t kMadeExtent = 256, kMadeTests = 12, kMadePictures = 96;
 
 // Limits of the pixels kept in memory to train on, and of those in a test, which should take a second or two.
@@ -37,7 +37,7 @@ Split split_of(const Options& options) {
           PictureSet::synthetic(0, kMadeTests, kMadeExtent, options.model.scale)};
 }
 
-// The loss gan: how much the discriminator counts beside l1.
+// The discriminator's weight beside l1, in the loss gan.
 constexpr double kAdversarialWeight = 5e-3;
 
 Tensor pixel_loss(const std::string& loss, const Tensor& made, const Tensor& high) {
@@ -56,24 +56,26 @@ std::int64_t examples_an_epoch(const examples::Run& run) {
 
 void Options::add_to(examples::Settings& settings) {
   const auto& folder =
-      settings.add("--images", images, "Folder of PNG or JPEG pictures to train on (made ones, where not given)");
-  settings.add("--val", validation, "Folder of pictures to test on (where not given, every eighth of --images)")
+      settings.add("--images", images, "Folder of PNG or JPEG pictures to train on (default: generated pictures)");
+  settings.add("--val", validation, "Folder of pictures to test on (default: every eighth of --images)")
       .option()
       .needs(&folder.option());
-  settings.add("--patch", patch, "A patch's extent, in low-resolution pixels").range(4, 1 << 14).quick(24);
+  settings.add("--patch", patch, "Extent of a patch, in low-resolution pixels").range(4, 1 << 14).quick(24);
   settings.add("--model", model.network, fmt::format("The network: {}", fmt::join(networks(), ", ")))
       .choices(networks())
       .added();
-  settings.add("--scale", model.scale, "How many times larger: 2, 3 or 4").choices({2, 3, 4}).added();
-  settings.add("--loss", loss, "mse, l1, charbonnier, or gan: l1 and a discriminator of patches")
+  settings.add("--scale", model.scale, "Factor of the enlargement: 2, 3 or 4").choices({2, 3, 4}).added();
+  settings.add("--loss", loss, "mse, l1, charbonnier, or gan (l1 and a discriminator of patches)")
       .choices({"mse", "l1", "charbonnier", "gan"})
       .added();
-  settings.add("--discriminator-channels", discriminator_channels, "Of its first layer, with --loss gan")
+  settings
+      .add("--discriminator-channels", discriminator_channels,
+           "Channels of the discriminator's first layer, with --loss gan")
       .range(1, 1024)
       .quick(16)
       .added();
-  settings.add("--features", model.features, "Channels of the network; 0: its own").range(0, 1024);
-  settings.add("--layers", model.layers, "Inner convolutions (edsr: blocks) of the network; -1: its own").range(-1, 64);
+  settings.add("--features", model.features, "Channels of the network; 0: its default").range(0, 1024);
+  settings.add("--layers", model.layers, "Inner convolutions (edsr: blocks); -1: the network's default").range(-1, 64);
 }
 
 Trainer::Trainer(const Options& options, const examples::Run& run) : Trainer(options, run, split_of(options)) {}
@@ -111,7 +113,7 @@ void Trainer::add_to(examples::State& state) {
   state.add("schedule", schedule_);
   state.add("loader", loader_);
   if (adversary_) adversary_->add_to(state);
-  state.require("fingerprint", patches_.fingerprint(), "its pictures are not those that it was trained on");
+  state.require("fingerprint", patches_.fingerprint(), "it was trained on other pictures");
 }
 
 std::string Trainer::description() const {
@@ -143,7 +145,7 @@ std::vector<Tensor> Trainer::step_against_adversary(const Tensor& low, const Ten
   Tensor of_pixels, of_adversary;
   const Tensor loss = arithmetic_.minimise(adam_, [&] {
     const Tensor made = parallel_(low).to(adjoint::kFloat32);
-    // A tape of its own, between: the model is judged by a discriminator that has seen what it makes now.
+    // This step has a tape of its own. The discriminator that judges the model has then seen its present results.
     of_adversary = adversary_->update(arithmetic_, high, made.detach(), plain);
     const Tensor pixels = pixel_loss(options_.loss, made, high);
     of_pixels = pixels.detach();

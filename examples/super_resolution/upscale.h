@@ -37,9 +37,9 @@ adjoint::Tensor upscale_luma(const Model& model, const adjoint::Tensor& luma, ad
 adjoint::Tensor upscale(const Model& model, const adjoint::Tensor& image, adjoint::Device device,
                         const UpscaleOptions& options = {});
 
-/// What the model makes of the picture shrunk by its scale, beside bicubic interpolation, measured against the picture:
-/// a hint at which of the two enlarges the picture itself better. Of a large picture its middle; nothing for one that
-/// is too small to tell.
+/// Returns the quality of the model and of bicubic interpolation on the picture shrunk by the scale, measured against
+/// the picture. It hints at which of the two enlarges the picture itself better. A large picture is tested in its
+/// middle. Returns nullopt for a picture that is too small.
 std::optional<Quality> expected_quality(const Model& model, const adjoint::Tensor& image, adjoint::Device device,
                                         bool self_ensemble);
 

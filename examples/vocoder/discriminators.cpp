@@ -21,8 +21,8 @@ constexpr std::array<std::int64_t, 5> kPeriods{2, 3, 5, 7, 11};
 constexpr int kScales = 3;
 constexpr double kSlope = 0.1;
 
-// With c channels in place of 32. The paper's convolutions of a period are of two dimensions with kernels (5, 1), which
-// see one column at a time: here columns are samples of the batch.
+// The networks have c channels instead of 32. The paper's convolutions of a period are two-dimensional with kernels (5,
+// 1), which see one column at a time; here columns are samples of the batch.
 std::vector<Discriminator::Layer> period_layers(std::int64_t c) {
   return {{c, 5, 3}, {4 * c, 5, 3}, {16 * c, 5, 3}, {32 * c, 5, 3}, {32 * c, 5, 1}};
 }

@@ -24,7 +24,7 @@ using adjoint::Tensor;
 constexpr const char* kArchitecture = "adjoint vocoder";
 constexpr std::int64_t kOuterKernel = 7;
 
-/// An odd kernel, as long out as in.
+/// A convolution with an odd kernel, whose result is as long as its input.
 nn::Conv1d conv(std::int64_t in, std::int64_t out, std::int64_t kernel_size, std::int64_t dilation = 1) {
   return nn::weight_norm(
       nn::Conv1d(in, out,
@@ -146,7 +146,7 @@ Generator load_model(const std::filesystem::path& path) {
   const auto architecture = file.metadata.find("architecture");
   const auto found = file.metadata.find("options");
   if (architecture == file.metadata.end() || architecture->second != kArchitecture || found == file.metadata.end())
-    throw adjoint::Error(fmt::format("vocoder: '{}' is no model of this program", path.string()));
+    throw adjoint::Error(fmt::format("vocoder: '{}' is not a model of this program", path.string()));
   const auto fail = [&](const char* why) {
     throw adjoint::Error(fmt::format("vocoder: cannot load '{}': {}", path.string(), why));
   };

@@ -25,13 +25,13 @@ struct Network {
 const std::vector<Network>& networks();
 
 struct GeneratorOptions {
-  /// Of networks().
+  /// A name of networks().
   std::string network = "v2";
-  /// In place of the network's own; 0: those.
+  /// Channels instead of the network's own; 0: the network's own.
   std::int64_t channels = 0;
   /// Hz, of the sound that it makes.
   std::int64_t sample_rate = 22050;
-  /// Frames after which the clock beside the mel bands begins anew; 0: no clock, as in the paper. See inputs().
+  /// Period in frames of the clock beside the mel bands; 0: no clock, as in the paper. See inputs().
   std::int64_t clock = 0;
 };
 
@@ -57,9 +57,9 @@ class Generator : public adjoint::nn::Module {
 
   const GeneratorOptions& options() const { return options_; }
   const Network& network() const { return network_; }
-  /// What the first convolution reads, (N, 80 + P, frames): the logarithms, brought near a mean of 0 and a deviation of
-  /// 1, and behind them a clock, the cosines and sines of 2 pi k t / P for k from 1 to P / 2, where P is
-  /// options().clock and t the number of the frame, of which the first here has the number `first`.
+  /// Returns the input of the first convolution, (N, 80 + P, frames): the logarithms, scaled to a mean near 0 and a
+  /// deviation near 1, and after them a clock, the cosines and sines of 2 pi k t / P for k from 1 to P / 2. P is
+  /// options().clock, and t the number of the frame; the first frame here has the number `first`.
   ///
   /// Convolutions do the same at every frame. Of a mel spectrogram that stands still they make the same 256 samples
   /// again and again, whose pitch is a multiple of 86 Hz (at 22.05 kHz); with a clock, of a P-th of that.
@@ -84,8 +84,8 @@ class Generator : public adjoint::nn::Module {
 
 /// Writes parameters and, as metadata, the options.
 void save_model(const std::filesystem::path& path, const Generator& model);
-/// For synthesis: in eval mode, weights no longer made anew at each call. Throws Error, naming the file, for one that
-/// is no such model.
+/// Loads a generator for synthesis: in eval mode, with weights that are no longer computed in each call. Throws Error,
+/// naming the file, if it is not such a model.
 Generator load_model(const std::filesystem::path& path);
 /// The same for a generator that has been trained, or has not.
 void remove_weight_norms(Generator& model);

@@ -15,7 +15,7 @@ namespace {
 using examples::Dice;
 
 constexpr float kPi = std::numbers::pi_v<float>;
-constexpr float kBefore = 0.4F;  // seconds that are made and dropped, so that sound has set in at the start
+constexpr float kBefore = 0.4F;  // seconds that are made and dropped, before sound has set in
 
 std::int64_t count_of(float seconds, float rate) { return static_cast<std::int64_t>(seconds * rate); }
 
@@ -261,7 +261,7 @@ adjoint::Tensor made_sound(std::uint64_t number, std::int64_t samples, std::int6
   float peak = 1e-3F;
   for (const float x : sound) peak = std::max(peak, std::abs(x));
   const float scale = dice.log_between(0.3F, 0.9F) / peak;
-  const float room = dice.log_between(1e-4F, 1e-3F);  // no recording is without noise
+  const float room = dice.log_between(1e-4F, 1e-3F);  // every recording has noise
   for (float& x : sound) x = std::clamp(scale * x + room * noise(dice), -1.0F, 1.0F);
   return adjoint::Tensor::from_vector(sound, {samples});
 }

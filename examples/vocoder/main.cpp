@@ -129,7 +129,7 @@ void add_files(CLI::App& verb, FileOptions& options) {
 
 int main(int argc, char** argv) {
   using namespace vocoder;
-  examples::Program program("vocoder", "Makes sound from mel spectrograms, and learns to.");
+  examples::Program program("vocoder", "Trains a network that makes sound from mel spectrograms.");
   Options options;
   program.defaults().lr = 1e-3;
   program.defaults().steps = 25000;
@@ -148,21 +148,21 @@ int main(int argc, char** argv) {
   });
 
   FileOptions file;
-  CLI::App& synthesizing = program.verb("synthesize", "Take a file's sound to a mel spectrogram and back",
+  CLI::App& synthesizing = program.verb("synthesize", "Turn a file's sound into a mel spectrogram and back",
                                         [&](adjoint::Device device) { synthesize_file(file, device); });
   add_files(synthesizing, file);
   synthesizing.add_option("--spectrogram", file.spectrogram,
-                          "PNG or JPEG file to write: of the input, and below of the output");
+                          "PNG or JPEG file to write: the input, and the output below");
   FileOptions live;
-  CLI::App& streaming = program.verb("stream", "The same in chunks, as they would come from a microphone",
+  CLI::App& streaming = program.verb("stream", "Do the same in chunks, as they would come from a microphone",
                                      [&](adjoint::Device device) { stream_file(live, device); });
   add_files(streaming, live);
-  streaming.add_option("--chunk", live.chunk, "Samples that come at once")->capture_default_str();
+  streaming.add_option("--chunk", live.chunk, "Samples per chunk")->capture_default_str();
 
   std::string model, sounds;
-  CLI::App& evaluating = program.verb("evaluate", "Measure a model, and Griffin-Lim beside it",
+  CLI::App& evaluating = program.verb("evaluate", "Measure a model, and Griffin-Lim for comparison",
                                       [&](adjoint::Device device) { evaluate(model, sounds, device); });
   evaluating.add_option("model", model, "model.safetensors of a training")->required();
-  evaluating.add_option("--sounds", sounds, "Folder of WAV, FLAC or OGG files (made sounds, where not given)");
+  evaluating.add_option("--sounds", sounds, "Folder of WAV, FLAC or OGG files (default: generated sounds)");
   return program.main(argc, argv);
 }

@@ -30,16 +30,16 @@ namespace fs = std::filesystem;
 using adjoint::Tensor;
 
 constexpr float kSilence = 1e-4F;  // the largest sample of a silent sound
-// Made sounds that are trained on have numbers from 2^32 on.
+// The generated sounds for training have numbers from 2^32 on.
 constexpr std::uint64_t kFirstTrained = std::uint64_t{1} << 32U;
 
 float peak_of(const Tensor& samples) { return adjoint::abs(samples).max().item<float>(); }
 
 #if !VOCODER_WITH_AUDIO
 constexpr const char* kNoAudio =
-    "this build has no libsndfile, so that it reads no sound files; install libsndfile1-dev and build anew";
+    "this build has no libsndfile and cannot read sound files; install libsndfile1-dev and build again";
 
-/// Keeps the file that a log would make of a sound.
+/// Writes the file that a log would make of a sound.
 class WavWriter final : public data::LogWriter {
  public:
   explicit WavWriter(fs::path path) : path_(std::move(path)) {}
@@ -102,8 +102,8 @@ std::vector<Sound> read_sounds(const fs::path& folder, std::int64_t sample_rate)
       fmt::print(stderr, "vocoder: passed over: {}\n", reasons[i]);
   }
   if (found.empty()) {
-    throw adjoint::Error(
-        fmt::format("vocoder: '{}' holds no WAV, FLAC or OGG file that can be read and heard", folder.string()));
+    throw adjoint::Error(fmt::format("vocoder: '{}' holds no WAV, FLAC or OGG file that can be read and is not silent",
+                                     folder.string()));
   }
   return found;
 }

@@ -24,7 +24,7 @@ bool can_read_sound();
 Sound read_sound(const std::filesystem::path& path, std::int64_t sample_rate);
 /// (L) or (C, L), as the extension says; see data::write_audio. Throws Error, naming the file.
 void write_sound(const std::filesystem::path& path, const adjoint::Tensor& samples, std::int64_t sample_rate);
-/// Throws Error, naming the file, if write_sound cannot write it: better before the work than after it.
+/// Throws Error, naming the file, if write_sound cannot write it. Call it before the work, not after.
 void check_output(const std::filesystem::path& path);
 
 /// The WAV, FLAC and OGG files below the folder that can be read and are not silent, with their channels mixed to one;
@@ -36,8 +36,8 @@ std::pair<std::vector<Sound>, std::vector<Sound>> split(std::vector<Sound> sound
 /// FNV-1a of lengths and samples.
 std::uint64_t fingerprint(const std::vector<Sound>& sounds);
 
-/// Random pieces (samples), with equal probability for every place; shorter sounds have zeros around them. Each is made
-/// louder or softer, so that its peak lies between 0.1 and 0.95.
+/// Random pieces (samples), with equal probability for every place; shorter sounds have zeros around them. A gain
+/// brings each piece's peak between 0.1 and 0.95.
 class Pieces final : public adjoint::data::Dataset {
  public:
   Pieces(const std::vector<Sound>& sounds, std::int64_t samples, std::int64_t size);
@@ -50,7 +50,7 @@ class Pieces final : public adjoint::data::Dataset {
   std::int64_t samples_, size_;
 };
 
-/// An endless series of made ones (made_sounds.h).
+/// An endless series of generated sounds (made_sounds.h).
 class MadeSounds final : public adjoint::data::Dataset {
  public:
   MadeSounds(std::int64_t sample_rate, std::int64_t samples, std::int64_t size)
@@ -62,7 +62,7 @@ class MadeSounds final : public adjoint::data::Dataset {
   std::int64_t sample_rate_, samples_, size_;
 };
 
-/// Those that are tested on: 12 of 1.5 seconds, voices first.
+/// The generated sounds for tests: 12 of 1.5 seconds, voices first.
 std::vector<Sound> made_tests(std::int64_t sample_rate);
 
 }  // namespace vocoder

@@ -4,8 +4,8 @@
 //   for (const Tensor& chunk : chunks) play(vocoder(chunk));
 //   play(vocoder(last_chunk, true));
 //
-// What comes out, one chunk after the other, is what the model makes of the whole, up to rounding. With `last`, a call
-// ends the sequence: everything that is left comes out, and another sequence may begin.
+// The chunks that come out, one after the other, equal the model's result for the whole, up to rounding. With `last`, a
+// call ends the sequence: the rest comes out, and another sequence may begin.
 #pragma once
 
 #include "generator.h"
@@ -24,7 +24,7 @@ class Delay {
   void push(const adjoint::Tensor& chunk);
   /// The next `length` elements of the input so far.
   adjoint::Tensor take(std::int64_t length);
-  /// Those that have come and were not taken.
+  /// The number of elements that have come and were not taken.
   std::int64_t held() const { return kept_.defined() ? kept_.size(-1) : 0; }
 
  private:
@@ -98,7 +98,7 @@ class StreamingVocoder {
   std::int64_t seen_ = 0, made_ = 0;
 };
 
-/// Sound (C, L) on any device -> (C, L) on the CPU, `chunk` samples at once on the model's device, so that memory does
+/// Sound (C, L) on any device -> (C, L) on the CPU. The model's device computes `chunk` samples at once, so memory does
 /// not grow with L.
 adjoint::Tensor synthesize(const Generator& model, const adjoint::Tensor& sound, adjoint::Device device,
                            std::int64_t chunk = std::int64_t{1} << 18);

@@ -27,11 +27,11 @@ namespace {
 namespace data = adjoint::data;
 using adjoint::Tensor;
 
-// The paper's weights of feature matching and, beside it, of a least-squares loss without the factor 1/2. Of its 45 for
-// the mel loss a third is left, and the rest is Parallel WaveGAN's distance (multi_resolution_stft_loss), whose finer
+// The paper's weights of feature matching and of a least-squares loss without the factor 1/2. A third remains of its 45
+// for the mel loss. Parallel WaveGAN's distance (multi_resolution_stft_loss) replaces the rest, because its finer
 // resolutions teach pitch sooner.
 constexpr double kMelWeight = 15.0, kStftWeight = 30.0, kFeatureWeight = 2.0, kAdversarialWeight = 2.0;
-// Of a user's tests: the middle of each, and so many of them.
+// A user's tests: the length of each one's middle that is tested, and their number at most.
 constexpr std::int64_t kTestSeconds = 3, kMostTests = 32;
 constexpr std::size_t kShown = 4;
 
@@ -63,25 +63,28 @@ nlohmann::ordered_json json_of(const Level& level) {
 }  // namespace
 
 void Options::add_to(examples::Settings& settings) {
-  settings.add("--sounds", sounds, "Folder of WAV, FLAC or OGG files (made sounds, where not given)");
-  settings.add("--tests", tests, "Folder of those to test on (every eighth of the others, where not given)");
+  settings.add("--sounds", sounds, "Folder of WAV, FLAC or OGG files (default: generated sounds)");
+  settings.add("--tests", tests, "Folder of sounds to test on (default: every eighth of --sounds)");
   settings.add("--sample-rate", generator.sample_rate, "Hz; sounds of other rates are resampled").range(4000, 96000);
   std::vector<std::string> names;
   for (const Network& network : networks()) names.push_back(network.name);
   settings.add("--network", generator.network, "HiFi-GAN's v1, v2 or v3, or a tiny one").choices(names).quick("tiny");
-  settings.add("--channels", generator.channels, "Of the generator's first layer; 0: the network's own").range(0, 4096);
+  settings.add("--channels", generator.channels, "Channels of the generator's first layer; 0: the default")
+      .range(0, 4096);
   settings
       .add("--clock", generator.clock,
-           "Frames after which a clock beside the mel bands begins anew, which steady tones need; 0: none")
+           "Period in frames of the clock beside the mel bands, which steady tones need; 0: no clock")
       .range(0, 256);
-  settings.add("--segment", segment, "Samples that are trained on, a multiple of 256").range(2048, 1 << 20).quick(4096);
-  settings.add("--discriminator-channels", discriminator_channels, "Of a discriminator's first layer")
+  settings.add("--segment", segment, "Samples per training example, a multiple of 256")
+      .range(2048, 1 << 20)
+      .quick(4096);
+  settings.add("--discriminator-channels", discriminator_channels, "Channels of a discriminator's first layer")
       .range(1, 128)
       .quick(2);
   settings
       .add("--adversarial-from", adversarial_from,
-           "Step from which the discriminators take part, in front of which distances of spectrograms teach alone; "
-           "negative: so many steps before the end, a quarter of all at most")
+           "First step with discriminators; before it only distances of spectrograms count; "
+           "negative: counted from the end, at most a quarter of all steps")
       .range(-1'000'000'000, 1'000'000'000)
       .quick(-400);
 }
@@ -153,7 +156,7 @@ void Trainer::add_to(examples::State& state) {
   state.add("schedule_d", schedule_d_);
   state.add("loader", loader_);
   state.add("step", step_);
-  state.require("fingerprint", source_->fingerprint, "its sounds are not those that it was trained on");
+  state.require("fingerprint", source_->fingerprint, "it was trained on other sounds");
 }
 
 std::string Trainer::description() const {
@@ -162,7 +165,7 @@ std::string Trainer::description() const {
           ? fmt::format("from step {} on against {} parameters", options_.adversarial_from,
                         discriminators_.num_parameters())
           : fmt::format(
-                "never against its discriminators, which --adversarial-from {} would have begin after the last "
+                "never against its discriminators, because --adversarial-from {} comes after the last "
                 "of {} steps",
                 options_.adversarial_from, run_.steps);
   return fmt::format("{} of {} parameters, {}; trained on {}, tested on {} others", options_.generator.network,
@@ -179,7 +182,7 @@ std::vector<Tensor> Trainer::next() {
 
 Tensor Trainer::update_discriminators(const Tensor& real, const Tensor& fake) {
   return arithmetic_.minimise(adam_d_, [&] {
-    const Judgement of_real = parallel_d_(real);  // first: C++ leaves the order within an expression open
+    const Judgement of_real = parallel_d_(real);  // a statement of its own fixes the order
     return discriminator_loss(of_real.scores, parallel_d_(fake).scores);
   });
 }
@@ -195,12 +198,12 @@ std::vector<Tensor> Trainer::step(const std::vector<Tensor>& batch) {
   Tensor loss_mel, loss_d = Tensor::zeros({}, sound.options());
   const Tensor loss = arithmetic_.minimise(adam_g_, [&] {
     const Tensor fake = parallel_g_(mel).to(adjoint::kFloat32), made = fake.squeeze(1);
-    // With the original's surroundings, so that frames at both ends are judged by the generator's part alone.
+    // The original's surroundings make the loss of frames at both ends depend only on the generator's part.
     const Tensor of_mel = adjoint::l1_loss(log_mel_inside(adjoint::cat({front, made, behind}, -1), rate), mel);
     loss_mel = of_mel.detach();
     Tensor sum = kMelWeight * of_mel + kStftWeight * adjoint::multi_resolution_stft_loss(made, middle);
     if (!adversarial) return sum;
-    // A tape of its own, between: the generator is judged by discriminators that have seen what it makes now.
+    // This step has a tape of its own. The discriminators that judge the generator have then seen its present results.
     loss_d = update_discriminators(real, fake.detach());
     discriminators_.requires_grad_(false);  // the generator's step leaves no gradients there
     const Judgement of_real = parallel_d_(real), of_fake = parallel_d_(fake);

@@ -1,4 +1,4 @@
-// Training of the generator against the discriminators: losses, data, and how near its sound comes.
+// Training of the generator against the discriminators: losses, data, and measurements of its sound.
 #pragma once
 
 #include "discriminators.h"
@@ -36,7 +36,7 @@ struct Options {
   std::int64_t adversarial_from = -300;
 
   void add_to(examples::Settings& settings);
-  /// With a step as adversarial_from, which checkpoints keep: a training that goes on to another end stays adversarial.
+  /// Returns the options with a step as adversarial_from. Checkpoints keep it: a longer training stays adversarial.
   Options resolved(std::int64_t steps) const;
 };
 

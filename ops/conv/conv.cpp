@@ -1,3 +1,5 @@
+// You are at stop 4 of 7 of the README's reading path, the trio: these are the public functions. trio.cpp comes next.
+//
 // The public convolutions: checks PyTorch's arguments and turns them into one operator of the trio, with its
 // activation.
 

@@ -1,3 +1,5 @@
+// You are at stop 4 of 7 of the README's reading path, the trio: this is its index arithmetic. conv.cpp comes next.
+//
 // The index arithmetic of the convolution trio: constexpr, for host and device, free of CUDA headers.
 //
 // One trilinear form, S(image, filter, feature) = sum over valid taps of

@@ -1,3 +1,6 @@
+// You are at stop 4 of 7 of the README's reading path, the trio: these are the three operators. ops/conv/cpu/eigen.cpp
+// comes next.
+//
 // The trio's operators and their gradients. S(image, filter, feature) is linear in each argument, so each operator's
 // gradients are the other two:
 //

@@ -1,3 +1,6 @@
+// You are at stop 3 of 7 of the README's reading path, an elementwise operator: these are the functions and their
+// gradients. core/tensor/strided.h comes next.
+//
 // +, -, *, /, unary minus, and the in-place updates add_ and mul_.
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/tensor/copy.h>

@@ -1,3 +1,6 @@
+// You are at stop 3 of 7 of the README's reading path, an elementwise operator: these are the formulas of arithmetic.
+// define.h comes next.
+//
 // Arithmetic, one element at a time.
 #pragma once
 

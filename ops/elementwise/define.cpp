@@ -1,3 +1,5 @@
+// You are at stop 3 of 7 of the README's reading path, an elementwise operator: this broadcasts operands.
+// arithmetic.cpp comes next.
 #include <adjoint/ops/elementwise/define.h>
 
 #include <adjoint/core/base/check.h>

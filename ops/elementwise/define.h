@@ -1,3 +1,6 @@
+// You are at stop 3 of 7 of the README's reading path, an elementwise operator: this makes operators of formulas.
+// define.cpp comes next.
+//
 // How elementwise operators are defined from functors, and how their operands broadcast. Internal to ops/elementwise.
 #pragma once
 

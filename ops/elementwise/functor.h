@@ -1,3 +1,6 @@
+// You are at stop 3 of 7 of the README's reading path, an elementwise operator: this is the base of every formula.
+// arithmetic_functors.h comes next.
+//
 // The base of every elementwise functor. A functor says what an operator does to one element, for host and device
 // alike, and which dtypes it takes.
 //

@@ -1,3 +1,5 @@
+// You are at stop 6 of 7 of the README's reading path, an optimiser: this is the loop over all elements.
+// examples/common/arithmetic.cpp comes next.
 #include <adjoint/core/base/parallel.h>
 #include <adjoint/core/tensor/convert.h>
 #include <adjoint/optim/kernels.h>

@@ -45,7 +45,7 @@ class Activation(ctypes.Structure):
     _fields_ = [("kind", ctypes.c_int), ("parameter", ctypes.c_double)]
 
 
-# Numbers of arguments.
+# The number of arguments of each function.
 _FUNCTIONS = {
     "adjoint_conv": 6,
     "adjoint_conv_transpose": 6,
@@ -68,8 +68,8 @@ Extents = ctypes.c_int64 * 4
 
 
 def path() -> str:
-    """The library's path: ADJOINT_LIBRARY, else the wheel's, else the build folder's beside python/, else the loader's
-    choice."""
+    """Returns the library's path: ADJOINT_LIBRARY, else the wheel's library, else the one of the build folder beside
+    python/, else the loader's choice."""
     named = os.environ.get("ADJOINT_LIBRARY")
     if named:
         return named
@@ -96,7 +96,7 @@ def _load():
             f"{found} ({name}); install them from one tree, or name another library in ADJOINT_LIBRARY"
         )
     try:
-        # Every argument is an address: a number, which ctypes passes on at less cost than a structure.
+        # Every argument is an address, because ctypes passes a number at less cost than a structure.
         for name, count in _FUNCTIONS.items():
             getattr(library, name).argtypes = [ctypes.c_void_p] * count
         library.adjoint_last_error.restype = ctypes.c_char_p
@@ -115,7 +115,7 @@ _library = _load()
 
 
 def call(function, *arguments):
-    """Calls a function of the library -> whether it did its work: one that may leave it undone returns 1. Raises
+    """Calls a function of the library. Returns true if it did its work; a function that may decline returns 1. Raises
     RuntimeError with its message if it fails."""
     status = getattr(_library, function)(*arguments)
     if status < 0:
@@ -124,14 +124,14 @@ def call(function, *arguments):
 
 
 class FrozenFilter:
-    """adjoint_frozen_filter, released with the last reference: a call holds one while it runs. Raises RuntimeError if
-    memory is short."""
+    """adjoint_frozen_filter, released with the last reference; a call holds a reference while it runs. Raises
+    RuntimeError if memory is short."""
 
     def __init__(self):
         self.address = _library.adjoint_freeze_filter()
         if self.address is None:
             raise RuntimeError(_library.adjoint_last_error().decode())
-        # At its end, the process releases everything anyway.
+        # The end of the process releases everything anyway.
         weakref.finalize(self, _library.adjoint_unfreeze_filter, self.address).atexit = False
 
     def kept_bytes(self):
@@ -139,5 +139,5 @@ class FrozenFilter:
 
 
 def version() -> str:
-    """The library's version, such as "0.1.0"."""
+    """Returns the library's version, such as "0.1.0"."""
     return _library.adjoint_version().decode()

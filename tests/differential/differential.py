@@ -3,17 +3,17 @@
 
     differential.py PEER [--seconds 60] [--seed 1] [--only REGEX] [--run N] [--verbose]
 
-The table is the registry's own: a case's function in PyTorch stands in tests/fixtures/operators/<family>.py beside
-examples, its call in tests/support/operators/<family>.cpp, under the same name; PEER is the program differential_peer.
+The table is the registry's own. A case's function in PyTorch is in tests/fixtures/operators/<family>.py, with examples,
+and its call is in tests/support/operators/<family>.cpp under the same name. PEER is the program differential_peer.
 
-A run draws a case, one of its examples, a dtype, new extents in place of the example's (0 and 1 among them), values and
+A run draws a case, one of its examples, a dtype, new extents instead of the example's (0 and 1 among them), values and
 layouts: contiguous, transposed, in steps, at an offset, expanded. Values are exact in every dtype, and PyTorch computes
-in float64, so that a result may differ from PyTorch's by its own roundings alone: one, in 16 bits. What PyTorch refuses
-is left out.
-Runs depend on the seed and their number only: --run N makes one again, and with --verbose shows all of it.
+in float64. A result may therefore differ from PyTorch's only by its own roundings, in 16 bits by one. Runs that PyTorch
+rejects do not count. A run depends only on the seed and its number: --run N repeats one, and --verbose prints all of
+it.
 
-Exits with 1 where a result, a gradient, a shape or a dtype differs, or Adjoint refuses an example's own extents; with
-77 where there is no PyTorch. known.py lists what is no fault.
+The program exits with 1 if a result, a gradient, a shape or a dtype differs, or if Adjoint rejects an example's own
+extents, and with 77 if there is no PyTorch. known.py lists the differences that are not errors.
 """
 import argparse
 import collections
@@ -41,7 +41,7 @@ FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "fixtures" / "operat
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.int64, torch.uint8,
           torch.bool]
 FLOATING = DTYPES[:4]
-TAKES = [FLOATING, FLOATING + DTYPES[4:7], FLOATING + DTYPES[4:]]  # the places of testing::Takes
+TAKES = [FLOATING, FLOATING + DTYPES[4:7], FLOATING + DTYPES[4:]]  # by the values of testing::Takes
 EXTENTS = [0, 1, 1, 2, 3, 4, 5, 7, 8, 16, 17, 33]
 Case = collections.namedtuple("Case", "place name takes differentiable tolerance roundings examples edges")
 
@@ -117,7 +117,7 @@ def read_cases(rows, only):
     names, examples, edges = set(), collections.defaultdict(list), collections.defaultdict(list)
 
     def case(name, function, *of, edge=()):
-        if isinstance(function, types.FunctionType):  # which would see what its file's loops end with
+        if isinstance(function, types.FunctionType):  # the function would see the last values of its file's loops
             function = types.FunctionType(function.__code__, dict(function.__globals__), function.__name__,
                                           function.__defaults__, function.__closure__)
         names.add(name)
@@ -130,13 +130,13 @@ def read_cases(rows, only):
              {"case": case, "torch": torch, "F": torch.nn.functional, "math": math, "inf": math.inf, "nan": math.nan,
               "eighths": eighths, "T": lambda values, dtype=torch.float64: torch.tensor(values, dtype=dtype)})
     alone = names ^ {row[0] for row in rows}
-    assert not alone, f"cases of the registry or of the fixtures alone: {alone}"
+    assert not alone, f"cases that only the registry or only the fixtures have: {alone}"
     cases = [Case(place, *row, examples[row[0]], edges[row[0]]) for place, row in enumerate(rows)]
     return [c for c in cases if re.search(only, c.name)]
 
 
 def new_extents(draw, inputs):
-    """The example with one of its extents another, wherever shapes have it."""
+    """Returns the example with one of its extents replaced, in every shape that has it."""
     extents = sorted({n for x in inputs if isinstance(x, tuple) for n in x})
     if not extents or 0 in extents or draw.random() < 0.25:
         return inputs
@@ -149,14 +149,14 @@ def new_extents(draw, inputs):
 
 
 def values(draw, x, dtype):
-    """New elements for an input of an example: a shape, or a tensor, whose own range they keep."""
+    """Returns new elements for an input of an example, which is a shape, or a tensor whose range they keep."""
     generator = torch.Generator().manual_seed(draw.getrandbits(62))
     shape = x if isinstance(x, tuple) else tuple(x.shape)
     count = math.prod(shape)
     if not isinstance(x, tuple):
         if not x.is_floating_point():
             return x.clone()
-        if count > 1 and draw.random() < 0.7 and bool(x.isfinite().all()):  # between two of its own
+        if count > 1 and draw.random() < 0.7 and bool(x.isfinite().all()):  # between two of its elements
             low, high = (x.reshape(-1)[torch.randint(0, count, (count,), generator=generator)] for _ in range(2))
             share = torch.rand(count, generator=generator, dtype=torch.float64).mul(8).round() / 8
             between = (low + (high - low) * share).reshape(shape)
@@ -168,7 +168,7 @@ def values(draw, x, dtype):
         return torch.randint(low, 2 if dtype == torch.bool else 6, shape, generator=generator).to(dtype)
     if draw.random() < 0.15:  # with ties and zeros
         return (torch.randint(-8, 9, shape, generator=generator).double() / 4).to(dtype)
-    # All different as far as there are so many that 8 bits of mantissa hold.
+    # The elements are distinct, as far as numbers with 8 bits of mantissa suffice.
     pool = torch.tensor([n for n in range(-255, 256) if n])
     chosen = torch.cat([pool[torch.randperm(len(pool), generator=generator)] for _ in range(count // len(pool) + 1)])
     scale = draw.choice([128] * 8 + [4, 16, 1024, 8192])
@@ -176,7 +176,7 @@ def values(draw, x, dtype):
 
 
 def laid_out(draw, x):
-    """The same elements in another layout, or, expanded, the first ones along an axis again and again."""
+    """Returns the same elements in another layout; an expanded layout repeats the first ones along an axis."""
     kind = draw.choice(["contiguous", "contiguous", "transposed", "steps", "offset", "expanded"])
     if x.dim() == 0 or x.numel() == 0:
         kind = "contiguous"
@@ -199,7 +199,7 @@ def laid_out(draw, x):
 
 
 def reference(case, function, inputs, wide, draw):
-    """PyTorch's results and gradients, and the weights of the results."""
+    """Returns PyTorch's results and gradients, and the weights of the results."""
     leaves = []
     for x in inputs:
         x = x.detach().clone(memory_format=torch.contiguous_format)
@@ -219,7 +219,8 @@ def reference(case, function, inputs, wide, draw):
 
 
 def difference(found, expected, dtype, tolerance, floating, once=0.0):
-    """What is wrong with `found`; nothing: empty. With `once` 16 bits must be rounded once, from what is so near."""
+    """Returns a text on the error in `found`, or an empty text. With `once`, 16 bits must have one rounding of a number
+    within `once` of the expected one."""
     if found.shape != expected.shape:
         return f"shape {tuple(found.shape)} for {tuple(expected.shape)}"
     wanted = dtype if floating and expected.is_floating_point() else expected.dtype
@@ -244,8 +245,8 @@ def difference(found, expected, dtype, tolerance, floating, once=0.0):
 
 
 def run(peer, cases, seed, number, verbose):
-    """None where PyTorch refuses; else what was run, and what differs, mostly nothing. None in its place: Adjoint
-    refuses extents that the registry's call may not be made for, as PyTorch's function is."""
+    """Returns None if PyTorch rejects the call; else a text on the run, and a list of differences, which is usually
+    empty. The list is None if Adjoint rejects extents for which the registry's call may not be defined."""
     draw = random.Random(f"{seed}/{number}")
     case = draw.choice(cases)
     edge = bool(case.edges) and (not case.examples or draw.random() < 0.1)
@@ -269,7 +270,7 @@ def run(peer, cases, seed, number, verbose):
         print(what, *drawn, sep="\n")
     try:
         results, gradients, weights = reference(case, function, drawn, wide, draw)
-    except Exception as error:  # PyTorch has no type of its own for what it refuses
+    except Exception as error:  # PyTorch has no type of its own for such errors
         if verbose:
             print("PyTorch refuses:", error)
         return None
@@ -282,7 +283,7 @@ def run(peer, cases, seed, number, verbose):
     if status != 0:
         return what, [("refused" if status == 1 else "failed") + f": {found}"]
     rounding = torch.finfo(dtype).eps * (0.5 if dtype in FLOATING[:2] else 1) if wide else 0  # 16 bits are rounded once
-    # Sums that cancel are rounded by their terms, which are products of two inputs at most, and grow as a walk does.
+    # Sums that cancel have the rounding of their terms, products of at most two inputs; it grows like a random walk.
     finite = [x.abs()[x.isfinite()] for x in drawn if x.is_floating_point()]
     largest = max((float(x.max()) for x in finite if x.numel()), default=1.0)
     scale = max(1.0, largest) ** 2 * max(1.0, max(x.numel() for x in drawn) ** 0.5 / 4)

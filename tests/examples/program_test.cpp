@@ -71,8 +71,8 @@ TEST_F(ProgramTool, ATrainingIsNotReplacedUnasked) {
   const auto before = fs::last_write_time(out / "model.safetensors");
   EXPECT_EQ(run(quick(out, 3)), 1);
   EXPECT_TRUE(says("super_resolution: '" + out.string() +
-                   "' holds a finished training of 6 steps; go on with it by "
-                   "--resume (longer, with --steps), name another folder by --out, or replace it by --overwrite"))
+                   "' holds a finished training of 6 steps; resume it with --resume (or extend it with --steps), "
+                   "name another folder with --out, or replace it with --overwrite"))
       << output_;
   EXPECT_EQ(lines(), 1) << output_;
   EXPECT_EQ(fs::last_write_time(out / "model.safetensors"), before);
@@ -83,7 +83,7 @@ TEST_F(ProgramTool, ATrainingIsNotReplacedUnasked) {
   const fs::path stopped = folder_ / "stopped";
   EXPECT_EQ(run_interrupted(quick(stopped, 1000000), SIGINT, [&] { wait_for_step(stopped, 3); }), 130) << output_;
   EXPECT_EQ(run(quick(stopped, 3)), 1);
-  EXPECT_TRUE(says("holds a training of which ") && says(" of 1000000 steps are done")) << output_;
+  EXPECT_TRUE(says("holds a training with ") && says(" of 1000000 steps done")) << output_;
   // One that has no step, or that cannot be read, is none.
   std::ofstream(stopped / "checkpoint.safetensors") << "damaged";
   EXPECT_EQ(run(quick(stopped, 3)), 0) << output_;
@@ -174,7 +174,7 @@ TEST_F(ProgramTool, WhereBicubicMayBeBetterUpscaleSaysSo) {
   ASSERT_EQ(run("upscale" + model + files), 0) << output_;
   EXPECT_TRUE(says("Bicubic interpolation may be better for this picture: shrunk and enlarged again it has "))
       << output_;
-  EXPECT_TRUE(says("--bicubic does without the model")) << output_;
+  EXPECT_TRUE(says("--bicubic uses no model")) << output_;
   const auto by_model = data::read_image(made).to_vector<int>();
   ASSERT_EQ(run("upscale --bicubic" + model + files), 0) << output_;
   EXPECT_EQ(lines(), 1) << output_;

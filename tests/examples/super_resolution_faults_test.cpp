@@ -87,7 +87,7 @@ TEST_F(SuperResolutionTool, DamagedCheckpointsAreErrorsThatNameTheFile) {
     fs::copy_file(whole, checkpoint, fs::copy_options::overwrite_existing);
     edit_checkpoint(checkpoint, edit);
     EXPECT_EQ(run("train --resume --out '" + out.string() + "'"), 1) << output_;
-    EXPECT_NE(output_.find("super_resolution: cannot go on from '" + checkpoint.string() + "': "), std::string::npos)
+    EXPECT_NE(output_.find("super_resolution: cannot resume from '" + checkpoint.string() + "': "), std::string::npos)
         << output_;
   }
   fs::copy_file(whole, checkpoint, fs::copy_options::overwrite_existing);
@@ -115,7 +115,7 @@ TEST_F(SuperResolutionTool, EverySignalThatAsksToEndSavesFirst) {
   for (const int signal : {SIGTERM, SIGHUP}) {
     const fs::path out = folder_ / "out";
     EXPECT_EQ(run_interrupted(quick(out, 1000000, "--overwrite"), signal), 128 + signal) << output_;
-    EXPECT_NE(output_.find("To go on: super_resolution train --resume"), std::string::npos) << output_;
+    EXPECT_NE(output_.find("To resume: super_resolution train --resume"), std::string::npos) << output_;
     EXPECT_TRUE(fs::exists(out / "checkpoint.safetensors"));
     EXPECT_FALSE(fs::exists(out / "model.safetensors"));
   }
@@ -151,7 +151,8 @@ TEST_F(SuperResolutionTool, AFolderRemovedMeanwhileIsMadeAnew) {
     fs::remove_all(folder_ / "moved");
   };
   EXPECT_EQ(run_interrupted(train + out.string() + "'", SIGTERM, remove), 143) << output_;
-  EXPECT_NE(output_.find("'" + out.string() + "' was removed; it is made anew"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("'" + out.string() + "' was removed; the training makes it again"), std::string::npos)
+      << output_;
   EXPECT_TRUE(fs::exists(out / "checkpoint.safetensors"));
   EXPECT_TRUE(fs::exists(out / "log" / "scalars.csv"));
 }
@@ -219,7 +220,7 @@ TEST_F(SuperResolutionTool, NumbersOutOfRangeAreNamed) {
       {"--scale 5", "--scale must be one of 2, 3, 4; got '5'"},
       {"--model vdsr", "--model must be one of transposed, espcn, fsrcnn, edsr; got 'vdsr'"},
       {"--patch 3", "--patch must be from 4 to 16384; got 3"},
-      {"--patch 16384", "must have at least 32768 x 32768 pixels; none has"},
+      {"--patch 16384", "must have at least 32768 x 32768 pixels; no picture has"},
       {"--batch 9223372036854775807", "--batch must be from 1 to 65536; got 9223372036854775807"},
       {"--steps 0", "--steps must be from 1 to "},
       {"--steps 9223372036854775808",

@@ -282,7 +282,7 @@ TEST_F(SuperResolution, PicturesThatCannotBeReadLeaveTheSet) {
   ASSERT_EQ(pictures.size(), std::ssize(pairs));
   EXPECT_EQ(pictures.name(1), paths[3].string());
   PictureSet broken = PictureSet::of_files({paths[1], paths[2]}, 2);
-  EXPECT_ERROR(broken.read([](const Tensor& rgb) { return luma_pair(rgb, 2); }), "of 2 pictures none can be read");
+  EXPECT_ERROR(broken.read([](const Tensor& rgb) { return luma_pair(rgb, 2); }), "none of 2 pictures can be read");
 }
 
 TEST_F(SuperResolution, ModelsAreSavedWithTheirOptions) {
@@ -293,7 +293,7 @@ TEST_F(SuperResolution, ModelsAreSavedWithTheirOptions) {
   const Tensor low = Tensor::full({1, 1, 6, 6}, 0.3);
   EXPECT_EQ(loaded(low).to_vector<float>(), model(low).to_vector<float>());
   adjoint::nn::save_safetensors(folder_ / "other.safetensors", {{"a", Tensor::zeros({2})}});
-  EXPECT_ERROR(load_model(folder_ / "other.safetensors"), "is no model of this program");
+  EXPECT_ERROR(load_model(folder_ / "other.safetensors"), "is not a model of this program");
 
   const Model wide = random_model({.network = "espcn", .scale = 3, .features = 4});
   save_model(folder_ / "espcn.safetensors", wide);
@@ -302,7 +302,7 @@ TEST_F(SuperResolution, ModelsAreSavedWithTheirOptions) {
   file.metadata["scale"] = "2";
   adjoint::nn::save_safetensors(folder_ / "espcn.safetensors", file.tensors, file.metadata);
   EXPECT_ERROR(load_model(folder_ / "espcn.safetensors"),
-               "espcn.safetensors' must hold espcn for 2x, as it tells; got another network: ");
+               "espcn.safetensors' must hold espcn for 2x, as its metadata says; got another network: ");
 }
 
 TEST_F(SuperResolution, ModelsOfTheFirstVersionAreRead) {

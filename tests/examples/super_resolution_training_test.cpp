@@ -65,7 +65,7 @@ TEST_F(SuperResolutionTool, ResumingWithOtherPicturesIsAnError) {
   ASSERT_EQ(run_interrupted(quick(out, 1000000)), 130) << output_;
   data::write_png(folder_ / "pictures" / "1.png", synthetic_picture(7, 40, 40));
   EXPECT_EQ(run("train --resume --out '" + out.string() + "'"), 1) << output_;
-  EXPECT_NE(output_.find("its pictures are not those that it was trained on"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("it was trained on other pictures"), std::string::npos) << output_;
 }
 
 TEST_F(SuperResolutionTool, TrainsUpscalesAndEvaluates) {

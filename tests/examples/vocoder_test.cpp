@@ -396,7 +396,7 @@ TEST_F(VocoderTool, AFolderIsTrainedOnAndWhatIsBrokenInItIsTold) {
   EXPECT_NE(output_.find("trained on 4 sounds, tested on 1 others"), std::string::npos) << output_;
   write_sound(sounds / "more" / "0.flac", made_sound(9, 3000, kRate), kRate);
   EXPECT_EQ(run("train --resume --out" + path("out")), 1) << output_;
-  EXPECT_NE(output_.find("its sounds are not those that it was trained on"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("it was trained on other sounds"), std::string::npos) << output_;
   ASSERT_EQ(run(small("other", "--steps 1 --sounds") + path("sounds/more") + "--tests" + path("sounds")), 0) << output_;
   EXPECT_NE(output_.find("trained on 4 sounds, tested on 5 others"), std::string::npos) << output_;
 }

@@ -3,12 +3,12 @@
 
     tests/python/each.py [--jobs N] [--timeout SECONDS] [--lines N] [NAME...]
 
-NAME is a module, class or test as unittest takes them, by default all that need PyTorch. The CPU's cores are divided
-among the jobs: each test has that many threads, PyTorch's and Adjoint's, unless OMP_NUM_THREADS or ADJOINT_NUM_THREADS
-is set, because threads that wait for others spin. A test that ends its process is run once more under gdb or cuda-gdb,
-if one is installed, to show the frames where it ended. For a failure, the message of each exception in its chain and
-the end of the output are printed. Needs the same as the tests: PyTorch, the shared library in ADJOINT_LIBRARY, and for
-DLPack the bridge that is built with the tests in ADJOINT_DLPACK_BRIDGE.
+NAME is a module, class or test as unittest takes them, by default all that need PyTorch. The program divides the CPU's
+cores among the jobs, because waiting threads spin: each test has that many threads, PyTorch's and Adjoint's, unless
+OMP_NUM_THREADS or ADJOINT_NUM_THREADS is set. If a test ends its process, it runs once more under gdb or cuda-gdb, if
+one is installed, to show the frames where it ended. For a failure, the program prints the message of each exception in
+its chain and the end of the output. It needs the same as the tests: PyTorch, the shared library in ADJOINT_LIBRARY, and
+for DLPack the bridge that is built with the tests, in ADJOINT_DLPACK_BRIDGE.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def names_of(suite):
 
 
 def about():
-    """The relevant environment: versions, the backend, PyTorch's features, and the origin of the registered kernels."""
+    """Returns the relevant environment: versions, the backend, PyTorch's features, the registered kernels' origin."""
     import torch
     import torch.distributed
     import adjoint.torch as adj
@@ -71,16 +71,16 @@ def about():
 
 
 def cores():
-    """The number of cores that this process may run on."""
+    """Returns the number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run(command, timeout, threads):
-    """-> exit status (None if the time was over), and all output."""
+    """Returns the exit status (None after a timeout), and all output."""
     numbers = dict.fromkeys(("OMP_NUM_THREADS", "ADJOINT_NUM_THREADS"), str(threads))
     environment = {**numbers, **os.environ, "PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1"}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path[:2] + [os.environ.get("PYTHONPATH", "")])
-    # In a session of its own, so that processes started by the test end with it.
+    # The session of its own lets processes that the test starts end with it.
     child = subprocess.Popen(command, cwd=HERE, env=environment, text=True, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, start_new_session=True)
     try:
@@ -92,7 +92,7 @@ def run(command, timeout, threads):
 
 
 def one(name, timeout, threads):
-    """-> (verdict, seconds, output)"""
+    """Returns (verdict, seconds, output)."""
     begin = time.monotonic()
     command = [sys.executable, "-m", "unittest", "-v", name]
     status, output = run(command, timeout, threads)
@@ -111,7 +111,7 @@ def one(name, timeout, threads):
 
 
 def causes(output, lines):
-    """The head of each exception's message, and the end of the output, in `lines` lines."""
+    """Returns the head of each exception's message, and the end of the output, in `lines` lines."""
     every = [line for line in output.splitlines() if line.strip()]
     head = re.compile(r"[\w.]*(Error|Exception|Unsupported|Exit|Fatal Python)\b")
     heads = [i for i, line in enumerate(every) if head.match(line)]

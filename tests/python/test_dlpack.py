@@ -1,4 +1,4 @@
-"""Tensors between Adjoint and PyTorch and NumPy, by DLPack and without a copy."""
+"""Passes tensors between Adjoint, PyTorch and NumPy, by DLPack and without a copy."""
 import ctypes
 import gc
 import os
@@ -39,7 +39,7 @@ DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int
 
 
 class Made:
-    """A tensor of Adjoint's, as the protocol's consumers ask for one."""
+    """A tensor of Adjoint's, with the protocol's members."""
 
     def __init__(self, dtype, gpu=-1):
         self.dtype, self.gpu, self.streams = dtype, gpu, []
@@ -113,7 +113,7 @@ class DLPackTest(unittest.TestCase):
 
 @unittest.skipUnless(torch.cuda.is_available() and BRIDGE.bridge_has_cuda(), "needs a CUDA GPU")
 class CudaTest(unittest.TestCase):
-    """Adjoint works on the default stream here, PyTorch on one that does not wait for it by itself."""
+    """Adjoint works on the default stream here, and PyTorch on one that does not wait for it by itself."""
 
     def test_torch_reads_on_its_stream(self):
         for number, dtype in enumerate(DTYPES):

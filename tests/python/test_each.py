@@ -1,4 +1,4 @@
-"""each.py: the number of threads that it gives to a test."""
+"""Tests the number of threads that each.py gives to a test."""
 
 import os
 import sys

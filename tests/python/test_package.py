@@ -1,4 +1,4 @@
-"""The wheel: built from a library that is there, installed in a venv of its own, and imported from it."""
+"""Builds the wheel from an existing library, installs it in a venv of its own, and imports it there."""
 
 import importlib.util
 import os
@@ -16,7 +16,7 @@ LIBRARY = os.environ["ADJOINT_LIBRARY"]
 NEEDED = ("pip", "setuptools", "wheel", "venv")
 OTHER = """extern "C" const char* adjoint_version() { return "%s"; }"""
 VERSION = re.search(r"project\(Adjoint VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
-# Stands for Adjoint's own, which takes minutes: the options that setup.py and CMAKE_ARGS give, and the target.
+# A stand-in for Adjoint's own project, which takes minutes. It checks the options that setup.py and CMAKE_ARGS give.
 PROJECT = """cmake_minimum_required(VERSION 3.25)
 project(Small LANGUAGES CXX)
 foreach(option IN ITEMS ADJOINT_BUILD_TESTS ADJOINT_BUILD_EXAMPLES ADJOINT_DATA ADJOINT_CUDA)

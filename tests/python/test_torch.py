@@ -1,6 +1,7 @@
 """adjoint.torch against torch.nn: results, gradients of both orders, modules, autocast.
 
-Needs PyTorch, and the shared library in ADJOINT_LIBRARY. Runs on the CPU, and on a GPU where PyTorch sees one.
+The tests need PyTorch, and the shared library in ADJOINT_LIBRARY. They run on the CPU, and on a GPU if PyTorch sees
+one.
 """
 
 import contextlib
@@ -30,8 +31,8 @@ DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 CASES_1D = [dict(zip(("stride", "padding", "output_padding", "groups", "dilation"), values)) for values in [
     (1, 0, 0, 1, 1), (2, 1, 1, 2, 1), (3, 2, 2, 1, 2), (2, 0, 0, 4, 3), (5, 1, 4, 1, 1), (1, 3, 2, 2, 3)]]
 CASES_2D = CASES_1D + [dict(stride=(2, 3), padding=(1, 0), output_padding=(0, 2), groups=2, dilation=(2, 1))]
-# Batch, extent and filter's extent of each axis, attributes: nothing to do, one position, one tap, odd strides, and
-# strides longer than the filter or the input.
+# (batch, extents, filter's extents, attributes): empty calls, one position, one tap, odd strides, and strides longer
+# than the filter or the input.
 EDGES = [
     (0, 5, 3, dict(stride=2, padding=1)), (0, 1, 1, dict(groups=2)), (1, 1, 1, dict()), (2, 1, 1, dict(stride=3)),
     (2, 1, 3, dict(padding=1, groups=4)), (1, 1, 4, dict(stride=7, padding=2, output_padding=5)),
@@ -45,7 +46,7 @@ def integers(*shape, dtype, device):
 
 
 def conv_problems(device, dtype):
-    """(Adjoint's function, PyTorch's, input, weight, bias, attributes)"""
+    """Yields (Adjoint's function, PyTorch's, input, weight, bias, attributes)."""
     for rank, cases in ((1, CASES_1D), (2, CASES_2D)):
         ours, theirs = getattr(adj, f"conv{rank}d"), getattr(torch.nn.functional, f"conv{rank}d")
         same = [dict(padding="same", groups=2, dilation=d) for d in (1, 2)] + [dict(padding="valid", stride=2)]
@@ -59,7 +60,7 @@ def conv_problems(device, dtype):
 
 
 def edge_problems(device, dtype):
-    """The same for EDGES, for all four operators"""
+    """Yields the same for EDGES, for all four operators."""
     for (batch, extent, kernel, case), rank, kind in itertools.product(EDGES, (1, 2), ("conv", "conv_transpose")):
         name, groups = f"{kind}{rank}d", case.get("groups", 1)
         if kind == "conv":
@@ -70,7 +71,7 @@ def edge_problems(device, dtype):
 
 
 def problems(device, dtype):
-    """conv_problems(), the same for transposed convolutions, and edge_problems()"""
+    """Yields conv_problems(), the same for transposed convolutions, and edge_problems()."""
     torch.manual_seed(0)
     yield from conv_problems(device, dtype)
     yield from edge_problems(device, dtype)
@@ -84,8 +85,8 @@ def problems(device, dtype):
 
 
 def few_positions(function, x, w, case):
-    """Of one example as much as lets neighbours share all the taps that they can, and leaves a rest: to differentiate by
-    differences takes two calls for each element."""
+    """Returns a small part of one example, because numerical derivatives take two calls for each element. Neighbours
+    still share all the taps that they can, and strides leave a rest."""
     extents = []
     for axis, taps in enumerate(w.shape[2:]):
         stride, dilation = (as_tuple(case.get(key, 1), w.dim() - 2, key)[axis] for key in ("stride", "dilation"))
@@ -96,7 +97,7 @@ def few_positions(function, x, w, case):
 
 @contextlib.contextmanager
 def computed():
-    """A list of the library's functions that the block calls, filled when it ends. Activated ones are marked."""
+    """Gives a list of the library's functions that the block calls, filled at its end. Activated calls are marked."""
     names = []
     if adj.backend() == "ctypes":
         with mock.patch.object(native, "run", wraps=native.run) as run:
@@ -292,7 +293,7 @@ class ModuleTest(unittest.TestCase):
             rank = len(mine.kernel_size)
             x = torch.randn(2, 4, *(6, 5)[:rank])
             torch.testing.assert_close(mine(x), reference(x))
-            if mine.padding_mode != "circular":  # PyTorch pads batches alone so
+            if mine.padding_mode != "circular":  # PyTorch pads only batches in this mode
                 torch.testing.assert_close(mine(x[0]), reference(x[0]))
             if mine.transposed and reference.stride[0] > 1:
                 size = [n + 1 for n in reference(x).shape[2:]] if reference.output_padding[0] == 0 else list(reference(x).shape[2:])

@@ -1,6 +1,6 @@
 """The arguments that adjoint.torch accepts, and its errors for others.
 
-Needs PyTorch, and the shared library in ADJOINT_LIBRARY.
+The tests need PyTorch, and the shared library in ADJOINT_LIBRARY.
 """
 
 import contextlib
@@ -61,7 +61,7 @@ class ArgumentTest(unittest.TestCase):
                 continue
             name = "conv_transpose2d" if transposed else "conv2d"
             ours = getattr(adj, name)
-            # PyTorch refuses most of these; which ones differs from version to version.
+            # PyTorch rejects most of these; the set differs between versions.
             values = [True, torch.tensor(True), 1.0, (True,), [True], (True, 1), (1.0, 1.0), [1.0], None, (1, 1.0)]
             good = [1] + ([] if what == "groups" else [(1,), [1, 1], (1, True), torch.Size([1, 1])])
             with contextlib.suppress(ImportError):

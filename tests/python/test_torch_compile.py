@@ -1,6 +1,6 @@
-"""adjoint.torch in torch.compile, torch.export, torch.func and opcheck, where the installed PyTorch has them.
+"""adjoint.torch in torch.compile, torch.export, torch.func and opcheck, if the installed PyTorch has them.
 
-Needs PyTorch, and the shared library in ADJOINT_LIBRARY.
+The tests need PyTorch, and the shared library in ADJOINT_LIBRARY.
 """
 
 import copy
@@ -220,7 +220,7 @@ class ExportTest(unittest.TestCase):
 
     @unittest.skipUnless(hasattr(getattr(torch, "_inductor", None), "aoti_load_package"), "needs AOTInductor")
     def test_aot_inductor(self):
-        # In processes of their own: on PyTorch 2.11 loading such a package has been seen to end the program.
+        # Each runs in a process of its own, because PyTorch 2.11 has crashed while it loaded such a package.
         for device in DEVICES:
             for whose in ("theirs", "ours"):
                 done = subprocess.run(

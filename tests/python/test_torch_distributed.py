@@ -1,6 +1,6 @@
 """adjoint.torch under PyTorch's DistributedDataParallel and FSDP2: two processes on the CPU, by gloo.
 
-Needs PyTorch with torch.distributed, and the shared library in ADJOINT_LIBRARY.
+The tests need PyTorch with torch.distributed, and the shared library in ADJOINT_LIBRARY.
 """
 
 import os
@@ -30,7 +30,7 @@ def data(rank):
 
 
 def trained(model, batches):
-    """Three steps, each on all batches of `batches`."""
+    """Trains for three steps, each on all batches of `batches`."""
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for _ in range(3):
         optimiser.zero_grad()
@@ -45,7 +45,7 @@ def in_data_parallel(rank, ours):
 
 
 def in_shards(rank, ours):
-    mesh = dist.device_mesh.init_device_mesh("cpu", (WORLD,))  # of its own it would take GPUs where there are any
+    mesh = dist.device_mesh.init_device_mesh("cpu", (WORLD,))  # by default FSDP would use GPUs if there are any
     for layer in ours:
         if list(layer.parameters()):
             fully_shard(layer, mesh=mesh)
@@ -61,7 +61,7 @@ def process(rank, store, way):
         theirs, ours = both()
         assert isinstance(ours[0], adj.Conv1d) and isinstance(ours[2], adj.ConvTranspose1d)
         parameters = way(rank, ours)
-        trained(theirs, torch.cat([data(r) for r in range(WORLD)]))  # a mean of equally large batches' means
+        trained(theirs, torch.cat([data(r) for r in range(WORLD)]))  # the mean of equally large batches' means
         for name, expected in theirs.named_parameters():
             torch.testing.assert_close(parameters[name].detach(), expected.detach(), rtol=1e-4, atol=1e-5)
     finally:

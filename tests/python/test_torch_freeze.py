@@ -1,6 +1,6 @@
 """adjoint.torch.freeze: the same bits, filters packed once, changes refused, memory given back.
 
-Needs PyTorch, and the shared library in ADJOINT_LIBRARY.
+The tests need PyTorch, and the shared library in ADJOINT_LIBRARY.
 """
 
 import concurrent.futures
@@ -24,7 +24,7 @@ CHANGED = "weights must not change while their model is frozen"
 
 
 def network(device="cpu", dtype=torch.float32):
-    """A network with every way in which a filter is packed, and fused with the layers after it."""
+    """Returns a network with every way in which a filter is packed, and fused with the layers after it."""
     torch.manual_seed(1)
     model = nn.Sequential(
         nn.Conv2d(3, 64, 4, stride=2, padding=1), nn.ReLU(),
@@ -98,17 +98,17 @@ class FreezeTest(unittest.TestCase):
                     self.assertEqual(frozen.kept_bytes(), kept)
                     frozen.unfreeze()
                     self.assertEqual(frozen.kept_bytes(), 0)
-                    frozen.unfreeze()  # repeated, which does nothing
+                    frozen.unfreeze()  # a second call does nothing
 
     def test_what_pytorch_does_not_see_is_not_seen(self):
-        """Nothing else could show that a filter is not packed in every call."""
+        """Only these counts show that a filter is not packed in every call."""
         for device in DEVICES:
             with self.subTest(device=device):
                 model, x = network(device), input_of(device=device)
                 before = model(x)
                 with adj.freeze(model):
                     model(x)
-                    model[2].weight.data.add_(1)  # PyTorch counts no version for it
+                    model[2].weight.data.add_(1)  # PyTorch does not count this as a new version
                     self.assertTrue(same_bits(model(x), before))
                 self.assertFalse(torch.equal(model(x), before))
 
@@ -166,7 +166,7 @@ class FreezeTest(unittest.TestCase):
             plain.load_state_dict(model.state_dict())
             torch.testing.assert_close(model(x), plain(x), rtol=1e-4, atol=1e-5)
             self.assertFalse(torch.equal(model(x), before))
-            self.assertEqual(frozen.kept_bytes(), kept)  # of the newest fold alone
+            self.assertEqual(frozen.kept_bytes(), kept)  # only the newest fold counts
 
     def test_gradients_are_as_ever(self):
         model, x = network(), input_of().requires_grad_()
@@ -254,7 +254,7 @@ class FreezeTest(unittest.TestCase):
             def call(frozen):
                 with torch.no_grad():
                     results = [model(x) for _ in range(5)]
-                    frozen.unfreeze()  # beside the others' calls
+                    frozen.unfreeze()  # while other threads call
                     return results + [model(x)]
 
             with adj.freeze(model) as frozen, concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -291,7 +291,7 @@ class FreezeCudaTest(unittest.TestCase):
         with torch.no_grad(), adj.freeze(model):
             exact = model(x)
             adj.set_precision("tf32")
-            rounded = copy.deepcopy(model)(x)  # which is not frozen
+            rounded = copy.deepcopy(model)(x)  # the copy is not frozen
             for _ in range(2):
                 self.assertTrue(same_bits(model(x), rounded))
             adj.set_precision("float32")

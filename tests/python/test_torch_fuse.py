@@ -1,6 +1,6 @@
 """adjoint.torch.fuse: values and gradients compared with the model's own, separate layers, and unfused ones.
 
-Needs PyTorch, and the shared library in ADJOINT_LIBRARY.
+The tests need PyTorch, and the shared library in ADJOINT_LIBRARY.
 """
 
 import copy
@@ -51,7 +51,7 @@ def fused(model):
 
 
 def calls_of(function):
-    """-> its result, and the library's functions that it called."""
+    """Returns the call's result, and the library's functions that it called."""
     with computed() as calls:
         result = function()
     return result, calls
@@ -62,7 +62,7 @@ class FuseTest(unittest.TestCase):
         torch.testing.assert_close(mine, reference, rtol=1e-11, atol=1e-12 * size)
 
     def assert_same(self, mine, reference, x):
-        """Values, first gradients, and those of their squares."""
+        """Compares values, first gradients, and the gradients of their squares."""
         results = []
         for model in (mine, reference):
             y = model(x)
@@ -70,7 +70,7 @@ class FuseTest(unittest.TestCase):
             first = torch.autograd.grad(y.square().sum(), wanted, create_graph=True)
             second = torch.autograd.grad(sum(g.square().sum() for g in first), wanted)
             results.append(([y], first, second))
-        # A bias before a norm of the batch has gradients of 0: rounding is to be seen beside the others.
+        # A bias before a batch norm has gradients of 0, so their rounding is compared with the other gradients.
         for mine, reference in zip(*results):
             size = max(1.0, *(tensor.abs().max().item() for tensor in reference))
             for a, b in zip(mine, reference):
@@ -246,7 +246,7 @@ class FuseTest(unittest.TestCase):
         for part in range(3):
             mine, _ = fused(model)
             forward = mine[part].forward
-            mine[part].forward = lambda input, forward=forward: forward(input) + 1  # as libraries of hooks do
+            mine[part].forward = lambda input, forward=forward: forward(input) + 1  # as libraries for hooks do
             self.assert_close(mine(x), model[part + 1 :](model[: part + 1](x) + 1))
 
     def test_compilers_see_forwards_that_modules_have_themselves(self):
@@ -286,7 +286,7 @@ class FuseTest(unittest.TestCase):
     def test_a_norm_reads_unbatched_input_as_before(self):
         model = nn.Sequential(nn.Conv1d(4, 6, 3).double(), norm_of("Conv1d")).eval()
         mine, _ = fused(model)
-        x = torch.randn(4, 8, dtype=torch.float64)  # 6 channels of 6 positions, which a norm takes for a batch
+        x = torch.randn(4, 8, dtype=torch.float64)  # the norm takes 6 channels of 6 positions for a batch
         self.assert_close(mine(x), model(x))
 
     def test_fx_graphs_follow_their_tensors(self):

@@ -1,7 +1,7 @@
-"""adjoint.torch on tensors that do not lie one after another: strides, torch.channels_last, lazy negation.
+"""adjoint.torch on tensors whose elements are not contiguous: strides, torch.channels_last, lazy negation.
 
-Needs PyTorch, and the shared library in ADJOINT_LIBRARY. Runs on the CPU, and on a GPU where
-PyTorch sees one.
+The tests need PyTorch, and the shared library in ADJOINT_LIBRARY. They run on the CPU, and on a GPU if PyTorch sees
+one.
 """
 
 import functools
@@ -29,8 +29,8 @@ class LayoutTest(unittest.TestCase):
             self.assertEqual(adj.conv_transpose1d(x[:0], w).shape, (0, 6, 11))
 
     def test_lazily_negated_tensors(self):
-        # A view that reads the other sign of what lies in memory: contiguous, every second element, and as PyTorch itself
-        # makes them, of a conjugated complex tensor's imaginary part.
+        # Views that reverse the sign of the elements in memory: contiguous, every second element, and the imaginary
+        # part of a conjugated complex tensor, for which PyTorch itself makes such a view.
         def views(t):
             yield torch._neg_view(t)
             yield torch._neg_view(torch.stack((t, t + 1), -1))[..., 0]
@@ -102,7 +102,7 @@ class LayoutTest(unittest.TestCase):
                     results = []
                     for function in (ours, theirs):
                         if function is theirs and len(x) == 0:
-                            formats = (last, None)  # PyTorch 1.13 fails for no batch and such a filter
+                            formats = (last, None)  # PyTorch 1.13 fails for such a filter without a batch
                         inputs = [t.clone() if f is None else t.contiguous(memory_format=f) for t, f in zip((x, w), formats)]
                         inputs = [t.detach().requires_grad_() for t in (*inputs, b)]
                         y = function(*inputs, **case)
@@ -110,20 +110,20 @@ class LayoutTest(unittest.TestCase):
                         results.append([y, *torch.autograd.grad(y, inputs, seed.contiguous(memory_format=last))])
                     for mine, reference in zip(*results):
                         torch.testing.assert_close(mine, reference, rtol=0, atol=0)
-                    if not any(native.is_channels_last(t) for t in inputs[:2]):  # one channel lies both ways, as does none
+                    if not any(native.is_channels_last(t) for t in inputs[:2]):  # up to 1 channel: both layouts
                         continue
                     self.assertTrue(results[0][0].is_contiguous(memory_format=last))
-                    if native.is_channels_last(results[0][0]):  # the gradient of one position lies both ways
+                    if native.is_channels_last(results[0][0]):  # one position has both layouts
                         self.assertTrue(results[0][1].is_contiguous(memory_format=last))
                     meta = ours(*(t.to("meta") for t in inputs), **case)
                     self.assertEqual(meta.stride(), results[0][0].stride())
 
     def test_what_asks_for_channels_last(self):
-        # As PyTorch's suggest_memory_format has it, by which its conv2d on the CPU and cuDNN go: strides decide, also those
-        # of axes of extent 1 and with gaps between them, of the input or of the filter.
+        # PyTorch's conv2d on the CPU and cuDNN follow suggest_memory_format: the strides of the input or the filter
+        # decide, even those of axes of extent 1, and even with gaps.
         last = torch.channels_last
 
-        def inputs_on(device):  # views are made there, for a move to another device closes their gaps
+        def inputs_on(device):  # makes views there, because a move to another device closes gaps
             randn = functools.partial(torch.randn, device=device)
             wide = randn(4, 7, 12, 10)
             wide_last = wide.contiguous(memory_format=last)
@@ -144,7 +144,7 @@ class LayoutTest(unittest.TestCase):
                 shape = (out, x.shape[1]) if function is adj.conv2d else (x.shape[1], out)
                 w = torch.randn(*shape, *kernel, device=device).to(memory_format=last if own else torch.contiguous_format)
                 y = function(x, w)
-                asked = asks or (own and w.shape[1:].numel() > 1)  # numbers in a column lie as they are
+                asked = asks or (own and w.shape[1:].numel() > 1)  # columns of numbers keep their layout
                 expected = torch.empty(y.shape, memory_format=last if asked else torch.contiguous_format)
                 with self.subTest(x=(x.shape, x.stride()), w=(w.shape, w.stride()), function=function.__name__):
                     self.assertEqual(y.stride(), expected.stride())

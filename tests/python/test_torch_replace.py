@@ -1,6 +1,6 @@
 """adjoint.torch.replace and restore: kept properties, and modules that are left, with the reasons.
 
-Needs PyTorch, and the shared library in ADJOINT_LIBRARY.
+The tests need PyTorch, and the shared library in ADJOINT_LIBRARY.
 """
 
 import copy
@@ -41,7 +41,7 @@ class Scaled(nn.Conv1d):
 
 
 class Standardised(nn.Conv2d):
-    """A subclass that computes another weight."""
+    """A subclass that computes with another weight."""
 
     def forward(self, input):
         return self._conv_forward(input, self.weight - self.weight.mean(), self.bias)
@@ -135,7 +135,7 @@ class ReplaceTest(unittest.TestCase):
                         x = input_of(layer(kind)).contiguous(memory_format=last).requires_grad_()
                         y = m(x)
                         results.append([y, *torch.autograd.grad(y.square().sum(), (x, *m.parameters()))])
-                        if isinstance(m[0], (adj.Conv2d, adj.ConvTranspose2d)):  # PyTorch's own may not, in float64
+                        if isinstance(m[0], (adj.Conv2d, adj.ConvTranspose2d)):  # PyTorch's may lack this layout in float64
                             self.assertTrue(all(t.is_contiguous(memory_format=last) for t in results[-1][:2]))
                     torch.testing.assert_close(*results)
 
@@ -192,7 +192,7 @@ class ReplaceTest(unittest.TestCase):
                     self.assertEqual(list(adj.replace(mine).replaced.values()), [type(mine).__name__])
                     self.assertIsInstance(mine, getattr(adj, kind))
                     x = input_of(reference)
-                    for _ in range(2):  # spectral_norm's vectors move in each
+                    for _ in range(2):  # each call changes spectral_norm's vectors
                         results = []
                         for module in (mine, reference):
                             y = module(x)
@@ -248,7 +248,7 @@ class ReplaceTest(unittest.TestCase):
     def test_one_subclass_and_those_that_no_module_is_of(self):
         for asked in (Scaled, "Scaled", f"{__name__}.Scaled"):
             model = nn.Sequential(Scaled(4, 6, 3))
-            for _ in range(2):  # the second time it is Adjoint's
+            for _ in range(2):  # in the second call the module is Adjoint's
                 report = adj.replace(model, subclasses=asked)
                 self.assertIsInstance(model[0], adj.Conv1d)
                 self.assertEqual(set(report.left), {"0"} if report.left else set())
@@ -260,7 +260,7 @@ class ReplaceTest(unittest.TestCase):
     def test_lazy_modules_are_replaced_by_their_first_call(self):
         for kind in KINDS:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # lazy modules warn of themselves
+                warnings.simplefilter("ignore")  # lazy modules warn
                 model = nn.Sequential(getattr(nn, kind.replace("Conv", "LazyConv", 1))(6, 3))
             report = adj.replace(model)
             self.assertEqual(report.replaced, {"0": f"Lazy{kind}, once it has been called"})

@@ -1,6 +1,7 @@
 """adjoint.torch under PyTorch's own machinery: traces, fake and meta tensors, forward mode, torch.func, compilers.
 
-Needs PyTorch, and the shared library in ADJOINT_LIBRARY. What the installed PyTorch lacks is skipped.
+The tests need PyTorch, and the shared library in ADJOINT_LIBRARY. Tests of features that the installed PyTorch lacks
+are skipped.
 """
 
 import contextlib
@@ -28,7 +29,7 @@ CASES = [dict(stride=2, padding=1, dilation=2, groups=2), dict(), dict(stride=3,
 
 
 def problems(device="cpu", dtype=torch.float64):
-    """(the function's name, input, weight, bias, attributes)"""
+    """Yields (the function's name, input, weight, bias, attributes)."""
     torch.manual_seed(0)
     options = dict(device=device, dtype=dtype)
     for rank in (1, 2):
@@ -52,7 +53,7 @@ def model():
 
 
 def both():
-    """A model in PyTorch, and its replaced copy."""
+    """Returns a model in PyTorch, and its replaced copy."""
     theirs, ours = model(), model()
     adj.replace(ours)
     return theirs, ours
@@ -60,7 +61,7 @@ def both():
 
 @contextlib.contextmanager
 def quietly():
-    """Without the warnings of PyTorch's own machinery."""
+    """Suppresses the warnings of PyTorch's own machinery."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -96,7 +97,7 @@ class TransformTest(unittest.TestCase):
                     fast_mode=True))
 
     def test_batches_of_gradients_and_tangents(self):
-        def jacobian(function):  # of one number after the other
+        def jacobian(function):  # one number after the other
             tangents = []
             for unit in torch.eye(3, dtype=torch.float64):
                 with forward_ad.dual_level():

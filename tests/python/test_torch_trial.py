@@ -1,6 +1,6 @@
 """adjoint.torch.replace with only_where_faster: the timed calls, the kept module, and failures.
 
-Needs PyTorch, and the shared library in ADJOINT_LIBRARY.
+The tests need PyTorch, and the shared library in ADJOINT_LIBRARY.
 """
 
 import copy
@@ -40,7 +40,7 @@ class Turned(nn.Conv1d):
 
 class TrialTest(unittest.TestCase):
     def run_trial(self, adjoint, pytorch, call=lambda module: module(input_of(module)), kind="Conv1d"):
-        """A model of one layer after a call whose two ways took the given milliseconds, and the report."""
+        """Returns a model of one layer after a call whose two ways took the given milliseconds, and the report."""
         module = layer(kind)
         report = adj.replace(module, only_where_faster=True)
         measured = trial.Trial((2, 4, 9), True, adjoint, pytorch)
@@ -131,7 +131,7 @@ class TrialTest(unittest.TestCase):
             self.assertEqual(bool(report.trials[""].failure), kind is Turned)
 
     def test_half_precision_on_the_cpu_is_tried_once(self):
-        # PyTorch 1.13 computes no convolution of it there.
+        # PyTorch 1.13 has no convolution of this dtype there.
         for kind, grad in itertools.product(KINDS, (True, False)):
             module = layer(kind).half()
             x = input_of(module).half()

@@ -1,4 +1,4 @@
-"""Follows docs/weights.md: its blocks are parts of this file and of those beside it."""
+"""Runs the programs of docs/weights.md, whose blocks are parts of this file and of those beside it."""
 
 import os
 import pathlib
@@ -44,7 +44,7 @@ class Weights(unittest.TestCase):
         folder = self.folder
         model = Upscaler()
         for _ in range(3):
-            model(torch.randn(4, 3, 6, 6))  # so that the running statistics are not those of a new model
+            model(torch.randn(4, 3, 6, 6))  # changes the running statistics
         model.eval()
         x = torch.randn(2, 3, 5, 7)
         save_file(model.state_dict(), folder / "from_python.safetensors")

@@ -1,4 +1,4 @@
-"""scripts/wgmma_hazards: finds operands that are overwritten on some way through the code, and nothing else."""
+"""Tests that scripts/wgmma_hazards finds operands that some path through the code overwrites, and no others."""
 import pathlib
 import subprocess
 import sys
@@ -9,7 +9,7 @@ PRODUCT = "HGMMA.64x64x8.F32.TF32 R24, R8, gdesc[UR4], R24, gsb0"
 
 
 def check(*code):
-    """The script's exit code and first line for a function of these instructions, 16 bytes each."""
+    """Returns the script's exit code and first line for a function of these instructions, 16 bytes each."""
     listing = ["\t\tFunction : kernel"] + [f"        /*{16 * i:04x}*/ {text} ;" for i, text in enumerate(code)]
     done = subprocess.run([sys.executable, SCRIPT], input="\n".join(listing), capture_output=True, text=True, check=False)
     return done.returncode, done.stdout.splitlines()[0]
@@ -42,7 +42,7 @@ class WgmmaHazards(unittest.TestCase):
         self.assertEqual(check(PRODUCT, empty, wait, "LDS R8, [R1]", "EXIT")[0], 0)
 
     def test_ways_around_a_loop_are_followed(self):
-        # 0: before the loop; 1: its head; 4: back to the head, with products under way.
+        # 0: before the loop; 1: its head; 4: back to the head, with products in flight.
         loop = ("LDS R8, [R1]", "WARPGROUP.DEPBAR.LE gsb0, 0x0", "{}", PRODUCT, "@P0 BRA 0x10", "EXIT")
         self.assertEqual(check(*(text.format("LDS R8, [R1]") for text in loop))[0], 0)
         early = ("LDS R8, [R1]", "LDS R9, [R1]", "WARPGROUP.DEPBAR.LE gsb0, 0x0", PRODUCT, "@P0 BRA 0x10", "EXIT")

@@ -1,3 +1,6 @@
+// You are at stop 4 of 7 of the README's reading path, the trio: these are its simplest kernels. nn/module.h comes
+// next.
+//
 // The convolution trio in Eigen: the code to read first, and what the faster kernels are checked by.
 //
 // S(image, filter, feature) = sum of image[o * stride - padding + k * dilation] * filter[k] * feature[o] is linear in

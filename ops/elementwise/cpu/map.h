@@ -1,3 +1,6 @@
+// You are at stop 3 of 7 of the README's reading path, an elementwise operator: this is the loop on a CPU.
+// ops/elementwise/cuda/map.cuh comes next.
+//
 // Elementwise loops on the CPU. For each functor and dtype the compiler sees one loop, over contiguous spans, which it
 // vectorises; operands that are not contiguous are gathered, a block at a time, into buffers that stay in the L1 cache.
 #pragma once

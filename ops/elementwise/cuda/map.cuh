@@ -1,3 +1,6 @@
+// You are at stop 3 of 7 of the README's reading path, an elementwise operator: this is the kernel on a GPU.
+// ops/conv/geometry.h comes next.
+//
 // Elementwise kernels on CUDA: a functor between storage types, run by core's launcher.
 #pragma once
 

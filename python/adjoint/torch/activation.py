@@ -26,14 +26,14 @@ class _Kind(NamedTuple):
     parameter: str
     function: object
     gradient: object
-    of_result: bool  # which of result and input the gradient takes
+    of_result: bool  # true if the gradient takes the result, false if the input
 
 
 _KINDS = {
     1: _Kind(nn.ReLU, "", lambda x, _: F.relu(x), lambda grad, _, y: _aten.threshold_backward(grad, y, 0), True),
     2: _Kind(
         nn.LeakyReLU, "negative_slope", F.leaky_relu,
-        # With a negative slope the result's sign does not tell the sign of the operand.
+        # With a negative slope the result's sign does not determine the operand's sign.
         lambda grad, slope, x: _aten.leaky_relu_backward(grad, x, slope, slope >= 0), True,
     ),
     3: _Kind(nn.Tanh, "", lambda x, _: torch.tanh(x), lambda grad, _, y: _aten.tanh_backward(grad, y), True),
@@ -50,17 +50,17 @@ class Activation(NamedTuple):
     parameter: float
 
     def __call__(self, x):
-        """Computes it by PyTorch, in a separate pass."""
+        """Computes the activation by PyTorch, in a separate pass."""
         return _KINDS[self.constant].function(x, self.parameter)
 
     @property
     def has_gradient(self):
-        """Whether the gradient follows from the result."""
+        """True if the gradient follows from the result."""
         return _KINDS[self.constant].of_result and self.parameter >= 0
 
     def gradient(self, grad, known):
-        """The gradient with respect to the activation's input, in differentiable operators. known: the result, or,
-        without has_gradient, the input."""
+        """Returns the gradient with respect to the activation's input, in differentiable operators. known: the result,
+        or without has_gradient the input."""
         return _KINDS[self.constant].gradient(grad, self.parameter, known)
 
     @property
@@ -75,8 +75,8 @@ def _native(activation):
 
 
 def activation_of(module):
-    """The module's activation, or None if the table does not list its class. Subclasses do not count, as they may
-    compute something else."""
+    """Returns the module's activation, or None if the table does not list its class. Subclasses do not count, because
+    they may compute something else."""
     constant = _CONSTANTS.get(type(module))
     if constant is None:
         return None
@@ -85,7 +85,7 @@ def activation_of(module):
 
 
 def activation_of_constant(constant, parameter):
-    """The activation of one of c_api.h's constants with its parameter, or None for 0. Raises ValueError."""
+    """Returns the activation of one of c_api.h's constants with its parameter, or None for 0. Raises ValueError."""
     if constant != 0 and constant not in _KINDS:
         raise ValueError(f"activation must be 0 or a constant of c_api.h; got {constant}")
     return Activation(constant, float(parameter)) if constant else None

@@ -1,6 +1,6 @@
-// The trio as kernels of PyTorch's dispatcher, with their gradients, and the way to them from Python that costs the
-// host least. registration.py defines the operators; extension.py compiles and loads this file. What it uses,
-// PyTorch 1.13 has and newer ones have kept, in C++14.
+// The trio as kernels of PyTorch's dispatcher, with their gradients, and the fastest way to them from Python.
+// registration.py defines the operators; extension.py compiles and loads this file. The file is C++14, and uses only
+// functions that PyTorch has had since 1.13.
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -47,9 +47,9 @@ using at::Tensor;
 using c10::SymInt;
 using c10::SymIntArrayRef;
 using torch::autograd::variable_list;
-// std::optional in newer PyTorch.
+// This is std::optional in newer versions of PyTorch.
 using OptionalTensor = decltype(std::declval<const c10::IValue&>().toOptional<Tensor>());
-// std::shared_ptr, in newer PyTorch c10::intrusive_ptr.
+// This is std::shared_ptr, or c10::intrusive_ptr in newer versions of PyTorch.
 using NodePointer = std::decay_t<decltype(std::declval<const Tensor&>().grad_fn())>;
 using Extents = c10::SmallVector<SymInt, 2>;
 
@@ -59,8 +59,8 @@ std::atomic<int> precision{ADJOINT_PRECISION_FLOAT32};
 
 bool is_activated(const Steps& steps) { return steps.activation.kind != 0; }
 
-/// The result of operands that a kernel may read as they lie in channels_last; undefined if the library would copy
-/// them.
+/// Returns the result if a kernel can read the operands in channels_last, or an undefined tensor if the library would
+/// copy them.
 Tensor run_in_channels_last(Role yields, const Problem& problem, const Tensor& first, const Tensor& second,
                             const Tensor& bias, const Steps& steps) {
   const adjoint_context context = context_of(kNames[yields], first, precision.load(std::memory_order_relaxed));
@@ -118,7 +118,7 @@ Tensor run(Role yields, const Tensor& first, const Tensor& second, const Tensor&
   return channels_last ? channels_last_of(out) : out;
 }
 
-/// The three signatures of the dispatcher's over one function of all of them. `Size`: SymIntArrayRef, or IntArrayRef.
+/// The dispatcher's three signatures, which all call one function. `Size`: SymIntArrayRef, or IntArrayRef.
 template <class Size, Tensor (*kCall)(Role, const Tensor&, const Tensor&, const Tensor&, const Steps&, Size)>
 struct Operators {
   static Tensor conv(const Tensor& image, const Tensor& filter, const OptionalTensor& bias, IntArrayRef stride,
@@ -150,7 +150,7 @@ struct Operators {
   }
 };
 
-// ---- The operators as the dispatcher has them: whatever is to know of a call learns of it.
+// ---- The operators through the dispatcher, so every observer of a call learns of it.
 
 Tensor call(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Steps& steps,
             SymIntArrayRef size) {
@@ -175,14 +175,14 @@ Tensor call(Role yields, const Tensor& first, const Tensor& second, const Tensor
                         steps.activation.kind, steps.activation.parameter);
 }
 
-/// What an operator takes, and in which order.
+/// Returns the operands that an operator takes, in its order.
 std::array<Role, 2> takes(Role yields) {
   if (yields == kImage) return {kFeature, kFilter};
   if (yields == kFeature) return {kImage, kFilter};
   return {kImage, kFeature};
 }
 
-/// By PyTorch, as a pass of its own.
+/// Computes the activation by PyTorch, in a pass of its own.
 Tensor activated(const adjoint_activation& activation, const Tensor& x) {
   switch (activation.kind) {
     case ADJOINT_RELU: return at::relu(x);
@@ -193,12 +193,13 @@ Tensor activated(const adjoint_activation& activation, const Tensor& x) {
   }
 }
 
-/// Whether the gradient follows from the result: with a negative slope its sign does not say which side x was on.
+/// Returns true if the gradient follows from the result. With a negative slope the result's sign does not determine the
+/// sign of x.
 bool is_invertible(const adjoint_activation& activation) {
   return activation.kind != ADJOINT_SILU && !(activation.kind == ADJOINT_LEAKY_RELU && !(activation.parameter >= 0));
 }
 
-/// The gradient in what an invertible activation reads, given the result and its gradient.
+/// Returns the gradient in an invertible activation's input, given the result and its gradient.
 Tensor before(const adjoint_activation& activation, const Tensor& grad, const Tensor& result) {
   switch (activation.kind) {
     case ADJOINT_RELU: return at::threshold_backward(grad, result, 0);
@@ -210,7 +211,7 @@ Tensor before(const adjoint_activation& activation, const Tensor& grad, const Te
 
 template <class Base>
 void own(std::shared_ptr<Base>& pointer, Base* node) {
-  pointer = std::shared_ptr<Base>(node, [](Base* base) { deleteNode(base); });  // found where PyTorch still has it
+  pointer = std::shared_ptr<Base>(node, [](Base* base) { deleteNode(base); });  // older PyTorch has this function
 }
 
 template <class Pointer, class Base>
@@ -233,8 +234,8 @@ Extents spatial(const Tensor& tensor) {
   return Extents(sizes.begin() + 2, sizes.end());
 }
 
-/// One trilinear form has three partial derivatives, and they are the three operators: the gradient in an operand is
-/// the operator that yields it, of the other operand and of the result's gradient.
+/// The node of one of the operators. One trilinear form has three partial derivatives, which are the three operators.
+/// The operator that yields an operand computes the gradient in it, from the other operand and the result's gradient.
 struct Backward : public torch::autograd::Node {
   Backward(Role operation, const Steps& steps)
       : yields(operation),
@@ -259,7 +260,7 @@ struct Backward : public torch::autograd::Node {
     const bool is_wrapped = grad.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
     const bool channels_last = !is_wrapped && asks_for_channels_last(grad);
     const bool is_read_as_it_lies = channels_last && may_be_read_as_it_lies(grad, precision);
-    if (!is_wrapped && !is_read_as_it_lies) grad = laid(grad, at::MemoryFormat::Contiguous);  // once for all
+    if (!is_wrapped && !is_read_as_it_lies) grad = laid(grad, at::MemoryFormat::Contiguous);  // one copy for all
     const Steps steps{stride, padding, dilation, groups, {}, nullptr};
     const auto known = [&](Role role) { return role == yields ? grad : roles[0] == role ? tensors[0] : tensors[1]; };
     for (std::size_t i = 0; i < 2; ++i) {
@@ -277,7 +278,8 @@ struct Backward : public torch::autograd::Node {
     return gradients;
   }
 
-  /// An image that is longer than the least by a stride or more has more positions than the feature that it came of.
+  /// Cuts off the positions that the feature does not have: an image that is longer than the minimum by a stride or
+  /// more has more positions than the feature that it came from.
   Tensor cut(const Tensor& gradient, const Tensor& feature, const Extents& rest) const {
     Tensor result = gradient;
     for (std::size_t axis = 0; axis < rest.size(); ++axis) {
@@ -290,7 +292,7 @@ struct Backward : public torch::autograd::Node {
                                                               : at::MemoryFormat::Contiguous);
   }
 
-  /// What the image has beyond the least that gives the feature its extents.
+  /// Returns the image's extents beyond the least that give the feature its extents.
   Extents output_padding(const Tensor& image, const Tensor& feature, const Tensor& filter) const {
     const Extents pixels = spatial(image), features = spatial(feature), taps = spatial(filter);
     Extents rest;
@@ -314,12 +316,12 @@ struct Backward : public torch::autograd::Node {
   Numbers stride, padding, dilation;
   int64_t groups;
   adjoint_activation activation;
-  torch::autograd::SavedVariable saved[3];  // the operands, and of an activation the result
+  torch::autograd::SavedVariable saved[3];  // the operands, and with an activation the result
 };
 
 bool has_tangent(const Tensor& tensor) { return tensor.defined() && tensor._fw_grad(0).defined(); }
 
-/// The result's tangent: the operator is linear in each operand.
+/// Returns the result's tangent. The operator is linear in each operand.
 Tensor tangent(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Tensor& out,
                const Steps& steps, SymIntArrayRef size) {
   Tensor sum;
@@ -366,7 +368,7 @@ Tensor recorded(Role yields, const Tensor& first, const Tensor& second, const Te
   return out;
 }
 
-/// Operands in autocast's dtype, of which PyTorch keeps those of parameters until autocast ends.
+/// Calls the operator on operands in autocast's dtype. PyTorch keeps casts of parameters until autocast ends.
 template <c10::DeviceType kDevice>
 Tensor lowered(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Steps& steps,
                SymIntArrayRef size) {
@@ -378,7 +380,8 @@ Tensor lowered(Role yields, const Tensor& first, const Tensor& second, const Ten
 
 // ---- From Python
 
-/// One value for each axis, of an integer or of a sequence of one or `rank` of them. False where it is something else.
+/// Reads one value for each axis from an integer, or from a sequence of one or `rank` integers. Returns false for any
+/// other object.
 bool read_axes(PyObject* object, std::size_t rank, Numbers& values) {
   const bool is_sequence = PyTuple_Check(object) || PyList_Check(object);
   const Py_ssize_t count = is_sequence ? PySequence_Fast_GET_SIZE(object) : 1;
@@ -395,9 +398,9 @@ bool read_axes(PyObject* object, std::size_t rank, Numbers& values) {
   return true;
 }
 
-/// (rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation), and of an activation its
-/// constant and its parameter, and of a frozen filter whose call nobody records what stands for it -> the result, or
-/// None where arguments do not fit: functional.py says why.
+/// convolution(rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation[, activation's
+/// constant, its parameter[, frozen filter's address]]). Only an unrecorded call may give a frozen filter. Returns the
+/// result, or None if arguments do not fit; functional.py then finds the reason.
 PyObject* convolution(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   TORCH_CHECK_TYPE(count == 10 || count == 12 || count == 13, "convolution() takes 10, 12 or 13 arguments; got ",

@@ -22,13 +22,13 @@ _NAME = "adjoint.torch._extension"
 
 
 def _header():
-    """c_api.h: the wheel's, else the source tree's."""
+    """Returns the path of c_api.h: the wheel's, else the source tree's."""
     kept = _HERE / "c_api.h"
     return kept if kept.exists() else _HERE.parents[2] / "ops" / "conv" / "c_api.h"
 
 
 def location() -> pathlib.Path:
-    """The place of the extension for this PyTorch, this Python and this package, whether it exists or not.
+    """Returns the extension's path for this PyTorch, this Python and this package, even if there is no such file.
 
     The folder is ADJOINT_CACHE, else adjoint/ in the user's cache folder (XDG_CACHE_HOME, or ~/.cache).
     """
@@ -61,18 +61,18 @@ def _load():
 
 
 def backend() -> str:
-    """"extension" or "ctypes": how calls reach the shared library.
+    """Returns "extension" or "ctypes", the way in which calls reach the shared library.
 
-    "extension": the C++ extension that `python -m adjoint.torch build` has compiled; a call costs the host as much as
-    one of PyTorch's own convolutions. "ctypes": Python alone, with the same results, at about twice the cost for the
-    host. It is used if no extension was built for this version of PyTorch, of Python and of this package, if it does
-    not load, or if the variable ADJOINT_BACKEND is "ctypes". The choice is made at import.
+    "extension": the C++ extension that `python -m adjoint.torch build` compiles. A call takes the host as long as one
+    of PyTorch's own convolutions. "ctypes": Python alone, with the same results, which takes the host about twice as
+    long. Calls use ctypes if no extension was built for this version of PyTorch, of Python and of this package, if the
+    extension does not load, or if the variable ADJOINT_BACKEND is "ctypes". The import makes the choice.
     """
     return "ctypes" if module is None else "extension"
 
 
 def _cuda_options():
-    """Include folders and libraries for the current stream, which is needed from a PyTorch with CUDA."""
+    """Returns include folders and libraries for the current stream, which a PyTorch with CUDA needs."""
     from torch.utils import cpp_extension
 
     if torch.version.cuda is None:
@@ -99,12 +99,12 @@ def build() -> pathlib.Path:
         raise RuntimeError("build: PyTorch's headers are needed (Debian: libtorch-dev and pybind11-dev)")
     target = location()
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Built beside its place, so that moving it there is one step and nobody loads half a file.
+    # The build is beside the final path. A move puts it there in one step, and no process loads half a file.
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         folder = pathlib.Path(folder)
         options = _cuda_options()
         options["include_dirs"] = [str(_header().parent), *options.get("include_dirs", [])]
-        # The loader identifies libraries by their internal names, so the library that the package has loaded is used.
+        # The loader identifies libraries by their internal names, and uses the one that the package has loaded.
         extension = CppExtension(
             _NAME, [str(_SOURCE)], extra_compile_args=["-O2", "-g0", "-fvisibility=hidden"],
             extra_link_args=[str(pathlib.Path(library.path()).resolve())], **options,

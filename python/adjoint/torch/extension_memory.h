@@ -1,4 +1,5 @@
-// Where a call of the library runs, and how its tensors lie in memory. native.py says the same in Python.
+// The device and stream of a call of the library, and the memory layouts of its tensors. native.py is the counterpart
+// in Python.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -40,19 +41,20 @@ inline adjoint_context context_of(const char* name, const Tensor& tensor, int pr
   return {device, stream_of(tensor), dtype_of(name, tensor), precision};
 }
 
-/// Without gaps, and not in the kernels' order as well.
+/// Returns true if the tensor has channels_last's layout without gaps, and not the kernels' layout as well.
 inline bool is_channels_last(const Tensor& tensor) {
   return tensor.dim() == 4 && !tensor.is_contiguous() && tensor.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 
-/// Whether a result of the operand is to lie so, as its strides say: there may be gaps between them, and of what lies
-/// both ways those of axes that are 1 tell. What stands for a batch of tensors has no storage, and knows one order.
+/// Returns true if the operand's strides ask for a result in channels_last. They may have gaps; for a tensor with both
+/// layouts, the strides of axes of extent 1 decide. An object that stands for a batch of tensors has no storage, and
+/// only one layout.
 inline bool asks_for_channels_last(const Tensor& tensor) {
   return tensor.has_storage() && tensor.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
 }
 
-/// Whether a kernel may read the tensor in channels_last, as which it may lie beside the other order; the library
-/// decides.
+/// Returns true if a kernel may be able to read the tensor in channels_last; the library decides. The tensor may be
+/// contiguous as well.
 inline bool may_be_read(const Tensor& tensor, int precision) {
   const at::ScalarType dtype = tensor.scalar_type();
   const bool is_rounded =
@@ -64,7 +66,7 @@ inline bool may_be_read_as_it_lies(const Tensor& tensor, int precision) {
   return may_be_read(tensor, precision) && is_channels_last(tensor);
 }
 
-/// By the library, whose copies between these orders take a fraction of PyTorch's time.
+/// Copies by the library, whose copies between these layouts take a fraction of PyTorch's time.
 inline Tensor copied(decltype(adjoint_copy_to_channels_last)* copy, const Tensor& tensor, at::MemoryFormat format) {
   Tensor out = at::empty(tensor.sizes(), tensor.options().memory_format(format));
   const adjoint_context context = context_of("adjoint", tensor, ADJOINT_PRECISION_FLOAT32);
@@ -72,7 +74,8 @@ inline Tensor copied(decltype(adjoint_copy_to_channels_last)* copy, const Tensor
   return out;
 }
 
-/// Its elements one after another, and as they are in memory, where the library reads them. Nothing of it is recorded.
+/// Returns the tensor with contiguous elements, and with the values that memory holds, because the library reads
+/// memory. Records nothing.
 inline Tensor plain(const Tensor& tensor) {
   if (tensor.is_neg()) return tensor.resolve_neg().contiguous();
   if (is_channels_last(tensor)) {
@@ -81,14 +84,14 @@ inline Tensor plain(const Tensor& tensor) {
   return tensor.is_contiguous() ? tensor : tensor.contiguous();
 }
 
-/// A contiguous (N, C, H, W) in channels_last; no copy where it lies both ways. Nothing of it is recorded.
+/// Returns a contiguous tensor (N, C, H, W) in channels_last, without a copy if it has both layouts. Records nothing.
 inline Tensor channels_last_of(const Tensor& tensor) {
   if (tensor.is_contiguous(at::MemoryFormat::ChannelsLast)) return tensor;
   return copied(adjoint_copy_to_channels_last, tensor, at::MemoryFormat::ChannelsLast);
 }
 
-/// Contiguous, or a contiguous one in channels_last; by PyTorch where it records, as in a backward pass that is
-/// differentiated again, and where there is no memory: a transform stands for it, or the device is meta.
+/// Makes a tensor contiguous, or a contiguous tensor channels_last. PyTorch makes the copy if it records it, as in a
+/// backward pass that is differentiated again, and if there is no memory, as under a transform or on the device meta.
 inline Tensor laid(const Tensor& tensor, at::MemoryFormat format) {
   const bool recorded = c10::GradMode::is_enabled() && tensor.requires_grad();
   const bool is_memory =

@@ -1,5 +1,5 @@
-// What a call of the trio from PyTorch asks of the library: its operands checked, and its result's shape. problem.py
-// says the same in Python.
+// Checks the operands of a call of the trio from PyTorch, and computes the library's geometry and the result's shape.
+// problem.py is the counterpart in Python.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,12 +19,12 @@ using at::IntArrayRef;
 using at::Tensor;
 using Numbers = c10::SmallVector<int64_t, 4>;
 
-/// An operator is named by what it yields of the other two.
+/// The role of a tensor. An operator takes two of the three, and its name in this file is the role that it yields.
 enum Role { kImage, kFeature, kFilter };
 constexpr const char* kNames[] = {"adjoint::conv_transpose", "adjoint::conv", "adjoint::conv_weight"};
 
-/// How positions meet, and what is done to the result where it is stored; an activation of kind 0 is none. frozen: what
-/// stands for a frozen filter, or null.
+/// The steps of a convolution, and the activation of its result (kind 0: no activation). frozen: the handle of a frozen
+/// filter, or null.
 struct Steps {
   IntArrayRef stride, padding, dilation;
   int64_t groups;
@@ -33,7 +33,7 @@ struct Steps {
 };
 
 // Numbers reach a message as text. A stream would format them by the facets of a libstdc++ that a compiler linked into
-// the extension, and where PyTorch has another in the process, that ends it.
+// the extension, and would crash the process if PyTorch has loaded another one.
 using std::to_string;
 inline std::string tuple(IntArrayRef values) {
   std::string text = "(";
@@ -63,17 +63,17 @@ inline void check_operands(const char* name, const Tensor& first, const Tensor& 
                     " beside ", first.scalar_type(), " on ", first.device());
 }
 
-/// Writes an axis each to the last `rank` of both; the first is 1, of paddings 0.
+/// Writes `values` to the last axes of `to`. A missing first axis becomes `unit`: 1, or 0 for paddings.
 inline void fill(int64_t (&to)[2], IntArrayRef values, int64_t unit) {
   to[0] = unit;
   std::copy(values.begin(), values.end(), to + 2 - values.size());
 }
 
-/// Operands in the order in which their operator takes them. `size`: the image's output_padding, or the filter's
-/// extents.
+/// A call's geometry and its result's shape. Operands come in the order in which the operator takes them. `size`: the
+/// image's output_padding, or the filter's extents.
 struct Problem {
   adjoint_conv_geometry geometry{};
-  Numbers shape;  // the result's
+  Numbers shape;  // of the result
 
   Problem(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Steps& steps,
           IntArrayRef size) {
@@ -92,7 +92,7 @@ struct Problem {
       filter = {second.size(1), in[1] / steps.groups};
       filter.append(size.begin(), size.end());
     }
-    const int64_t channels = yields == kImage ? filter[1] * steps.groups : filter[0];  // the result's, or the feature's
+    const int64_t channels = yields == kImage ? filter[1] * steps.groups : filter[0];  // of the result or the feature
     check_channels(name, yields, in, filter, steps.groups);
 
     shape = {in[0], channels};
@@ -105,7 +105,7 @@ struct Problem {
                           tuple(size), ", stride ", tuple(steps.stride), ", dilation ", tuple(steps.dilation));
         shape.push_back((i - 1) * s - 2 * p + d * (k - 1) + size[axis] + 1);
       } else {
-        shape.push_back((i + 2 * p - d * (k - 1) - 1 + s) / s);  // rounds to 0 what is less than an extent of 1
+        shape.push_back((i + 2 * p - d * (k - 1) - 1 + s) / s);  // an extent below 1 becomes 0
       }
       TORCH_CHECK_VALUE(i >= 1 && k >= 1 && shape.back() >= 1, name, ": extents must be at least 1; got input ",
                         tuple(in.slice(2)), ", weight ", tuple(filter), " and output ",
@@ -128,7 +128,8 @@ struct Problem {
     if (yields == kFilter) shape = filter;
   }
 
-  /// The feature's extents: those that follow from the image's, or as many fewer as an output_padding may amount to.
+  /// Takes the feature's extents, which may be smaller than those that follow from the image, as an output_padding
+  /// allows.
   void take_feature(const char* name, IntArrayRef feature, const Steps& steps) {
     bool fits = feature[0] == shape[0] && feature[1] == shape[1];
     for (std::size_t axis = 2; axis < shape.size(); ++axis) {

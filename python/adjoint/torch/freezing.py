@@ -1,4 +1,4 @@
-"""freeze(): weights that will not change, so that kernels pack a filter once, not in each call."""
+"""freeze() fixes a model's weights, which lets kernels pack a filter once and not in each call."""
 
 import threading
 
@@ -18,19 +18,19 @@ class _Kept:
 
     def __init__(self, tensor):
         self.tensor, self.state, self.handle = tensor, _state(tensor), FrozenFilter()
-        self._memory = tensor.detach()  # held, so that no other tensor takes its address
+        self._memory = tensor.detach()  # held, to keep its address from other tensors
 
 
 class Filter:
-    """A module's parameter, and the filter that fuse() last folded from it. Copies and pickles of this are None: copied
-    modules are not frozen."""
+    """A module's parameter, and the filter that fuse() last folded from it. Copies and pickles of this are None,
+    because copied modules are not frozen."""
 
     def __init__(self, parameter):
         self.parameter, self.folded, self.holders = _Kept(parameter), None, 0
 
     def of(self, weight):
-        """The frozen filter for the weight of a call, or None if that is another tensor, such as an assigned one.
-        Raises RuntimeError if the weight has changed."""
+        """Returns the frozen filter for the weight of a call, or None if the weight is another tensor, such as an
+        assigned one. Raises RuntimeError if the weight has changed."""
         for kept in (self.parameter, self.folded):
             if kept is not None and kept.tensor is weight:
                 if kept.state != _state(weight):
@@ -56,8 +56,8 @@ class Filter:
 
 
 class Frozen:
-    """Keeps a model frozen until unfreeze(), the end of a `with` block, or its own end. If several hold the same
-    module, each keeps it frozen."""
+    """Keeps a model frozen until unfreeze(), the end of a `with` block, or its own end. If several objects hold the
+    same module, each keeps it frozen."""
 
     _lock = threading.RLock()  # for the record of holders; calls do not take it
 
@@ -74,7 +74,7 @@ class Frozen:
                     del module._adjoint_frozen
 
     def kept_bytes(self) -> int:
-        """Bytes of the forms kept now, on all devices."""
+        """The bytes of the packed forms at present, on all devices."""
         return sum(filter.kept_bytes() for _, filter in self._held)
 
     def __enter__(self) -> "Frozen":
@@ -95,17 +95,17 @@ def freeze(model: nn.Module) -> Frozen:
     as the returned Frozen lives. Results keep their bits.
 
     A convolution whose kernel packs its filter, or copies it into another order, then does so in the first call of its
-    shapes on a stream, and keeps the result: up to eight such forms of a filter, each about as large as the filter, in
-    float32 up to twice; in later calls of other shapes it packs as usual. Where fuse() folds a BatchNorm, the folded
-    filter is kept in the same way. Some calls pack as usual, with the same results: calls that autograd records (use
-    torch.no_grad() or torch.inference_mode()), that autocast casts, that torch.compile, torch.export or torch.jit.trace
-    trace, or that a CUDA graph captures; calls under torch.func; filters that a parametrisation computes in each call,
-    or that are assigned later; and those of half precision on the CPU.
+    shapes on a stream, and keeps the result. It keeps up to eight such forms of a filter, each about as large as the
+    filter, in float32 up to twice as large; in later calls of other shapes it packs as usual. If fuse() folds a
+    BatchNorm, the folded filter is kept in the same way. Some calls pack as usual, with the same results: calls that
+    autograd records (use torch.no_grad() or torch.inference_mode()), that autocast casts, that torch.compile,
+    torch.export or torch.jit.trace trace, or that a CUDA graph captures; calls under torch.func; calls with filters
+    that a parametrisation computes in each call, or that are assigned later; and calls in half precision on the CPU.
 
-    If a frozen filter is written or moved all the same, by an optimiser, load_state_dict() or to(), the module's next
-    call raises a RuntimeError; call unfreeze() first. Writes that PyTorch does not see, through `.data`, raw pointers
-    and replays of graphs, are not seen here: results are those of the earlier elements. Copies and pickles of the model
-    are not frozen. Any number of threads may compute at once.
+    If an optimiser, load_state_dict() or to() writes or moves a frozen filter, the module's next call raises a
+    RuntimeError; call unfreeze() first. PyTorch, and therefore freeze(), does not see writes through `.data`, raw
+    pointers and replays of graphs: results are those of the earlier elements. Copies and pickles of the model are not
+    frozen. Any number of threads may compute at once.
 
     Raises ValueError if the model, or a module below it, is in training mode.
     """

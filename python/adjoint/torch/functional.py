@@ -22,8 +22,8 @@ _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambd
 # The extension's call, which returns None if arguments do not fit: the code after it finds the reason.
 _fast = getattr(extension.module, "convolution", None)
 
-# The dtype that torch.autocast asks for on a device, or None where it is off. Since PyTorch 2.4 the queries take the
-# device's type; those that name it are deprecated there, and warn in every call.
+# autocast_dtype() returns the dtype that torch.autocast asks for on a device, or None if autocast is off. Since PyTorch
+# 2.4 the queries take the device's type; the older ones, one per device, are deprecated and warn in every call.
 if hasattr(torch, "get_autocast_dtype"):
 
     def autocast_dtype(device):
@@ -38,7 +38,7 @@ else:
 
 
 def lowered(value, dtype):
-    """As autocast casts it: floating-point tensors except float64; others are returned unchanged."""
+    """Casts the tensor as autocast does: floating-point tensors except float64; returns others unchanged."""
     is_cast = isinstance(value, Tensor) and value.is_floating_point() and value.dtype != torch.float64
     return value.to(dtype) if is_cast else value
 
@@ -71,7 +71,7 @@ def check_bias(name, bias, channels):
 
 
 def _padded(name, rank, input, weight, stride, padding, dilation):
-    """'valid' and 'same' in numbers. -> the input, which is longer if 'same' is not symmetric, and the padding."""
+    """Turns 'valid' and 'same' into numbers. Returns the input, padded if 'same' is not symmetric, and the padding."""
     if padding == "valid":
         return input, 0
     if padding != "same":
@@ -85,7 +85,7 @@ def _padded(name, rank, input, weight, stride, padding, dilation):
 
 
 def _traced(rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation, activation):
-    """The call as compilers and tracers see it: one operator, which checks, and casts if autocast is on."""
+    """Makes the call as compilers and tracers see it: one operator, which checks, and casts if autocast is on."""
     name = _NAMES[rank, transposed]
     check_integers(name, groups, stride, 0 if isinstance(padding, str) else padding, output_padding, dilation)
     if isinstance(padding, str):
@@ -104,7 +104,7 @@ def _traced(rank, transposed, input, weight, bias, stride, padding, output_paddi
 
 
 def _takes_frozen(input, weight, bias):
-    """Whether nobody records the call, and the filter is not cast for it."""
+    """Returns true if nothing records the call, and it does not cast the filter."""
     return autocast_dtype("cuda" if input.is_cuda else "cpu") is None and operators.is_unseen((input, weight, bias))
 
 
@@ -150,7 +150,7 @@ def _convolution(
     arguments = (rank, transposed, batch.shape, weight.shape, stride, padding, output_padding, groups, dilation)
     try:
         problem = kept_problem(*arguments)
-    except TypeError:  # such as a list: it does not hash, and other hashables might change
+    except TypeError:  # such as a list, which does not hash; other hashable objects might change
         problem = problem_of_call(*arguments)
     operator = operators.conv_transpose if transposed else operators.conv
     check_bias(name, bias, problem.shapes[operator.yields][1])
@@ -164,8 +164,8 @@ def _convolution(
 
 
 def extended(rank, transposed, activation, frozen):
-    """conv1d and the like, with an activation after it or None, and a frozen filter or None: a function of the same
-    arguments, none of which has a default."""
+    """Returns a function like conv1d, with an activation after it or None, and a frozen filter or None. It takes the
+    same arguments, without defaults."""
     return functools.partial(_extended_transpose if transposed else _extended, rank, activation, frozen)
 
 
@@ -193,11 +193,11 @@ def conv1d(
     """torch.nn.functional.conv1d.
 
     input (N, C, L) or (C, L), weight (O, C / groups, k), bias (O,) or None
-    -> (N, O, (L + 2 padding - dilation (k - 1) - 1) // stride + 1), without N where input has none. padding: 'valid' is
-    0; 'same' gives the result input's extents, with the odd one of the zeros behind, and takes stride 1 alone.
+    -> (N, O, (L + 2 padding - dilation (k - 1) - 1) // stride + 1), without N if input has no N. padding: 'valid' is 0;
+    'same' gives the result input's extents, puts the odd zero at the end, and needs stride 1.
 
-    Differentiable to any order in all three. Raises ValueError for shapes, dtypes, devices and attributes that do not
-    fit, and RuntimeError where the library fails, such as for want of memory.
+    The result is differentiable to any order in all three. Raises ValueError for shapes, dtypes, devices and attributes
+    that do not fit, and RuntimeError if the library fails, for example if memory is short.
     """
     return _convolution(1, False, input, weight, bias, stride, padding, 0, groups, dilation)
 
@@ -213,8 +213,8 @@ def conv2d(
 ) -> Tensor:
     """torch.nn.functional.conv2d.
 
-    input (N, C, H, W) or (C, H, W), weight (O, C / groups, kh, kw), bias (O,) or None -> (N, O, H', W'), each axis and
-    all else as in conv1d.
+    input (N, C, H, W) or (C, H, W), weight (O, C / groups, kh, kw), bias (O,) or None -> (N, O, H', W'). Each axis, and
+    everything else, is as in conv1d.
     """
     return _convolution(2, False, input, weight, bias, stride, padding, 0, groups, dilation)
 
@@ -232,10 +232,10 @@ def conv_transpose1d(
     """torch.nn.functional.conv_transpose1d.
 
     input (N, C, L) or (C, L), weight (C, O / groups, k), bias (O,) or None
-    -> (N, O, (L - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1), without N where input has none.
+    -> (N, O, (L - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1), without N if input has no N.
 
-    Differentiable to any order in all three. Raises ValueError for shapes, dtypes, devices and attributes that do not
-    fit, and RuntimeError where the library fails, such as for want of memory.
+    The result is differentiable to any order in all three. Raises ValueError for shapes, dtypes, devices and attributes
+    that do not fit, and RuntimeError if the library fails, for example if memory is short.
     """
     return _convolution(1, True, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
@@ -252,8 +252,8 @@ def conv_transpose2d(
 ) -> Tensor:
     """torch.nn.functional.conv_transpose2d.
 
-    input (N, C, H, W) or (C, H, W), weight (C, O / groups, kh, kw), bias (O,) or None -> (N, O, H', W'), each axis and
-    all else as in conv_transpose1d.
+    input (N, C, H, W) or (C, H, W), weight (C, O / groups, kh, kw), bias (O,) or None -> (N, O, H', W'). Each axis, and
+    everything else, is as in conv_transpose1d.
     """
     return _convolution(2, True, input, weight, bias, stride, padding, output_padding, groups, dilation)
 

@@ -1,4 +1,4 @@
-"""fuse(): convolutions in a model's Sequentials become one operator with the layers after them."""
+"""fuse() makes convolutions in a model's Sequentials one operator with the layers after them."""
 
 import torch
 from torch import nn
@@ -21,26 +21,27 @@ _HOOKS = ("_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def _is_seen(module):
-    """Whether a hook sees the module's results or gradients, or a forward set on the module itself computes them."""
+    """Returns true if a hook sees the module's results or gradients, or if a forward set on it computes them."""
     return any(getattr(module, name, None) for name in _HOOKS) or has_own_forward(module)
 
 
 def has_own_forward(module):
-    """Whether a forward was set on the module itself. Asked as nn.Module asks, which compilers can follow."""
+    """Returns true if a forward was set on the module itself. It tests this as nn.Module does, for compilers."""
     return "forward" in module.__dict__ or "_conv_forward" in module.__dict__
 
 
 class FusedSequential(nn.Sequential):
     """A Sequential that computes convolutions together with the layers after them.
 
-    These are determined in each call, so that modules may be changed, hooked, trained and evaluated as before: a
-    convolution of Adjoint's, then a BatchNorm in eval mode, then a ReLU, LeakyReLU, Tanh, Sigmoid or SiLU; either may
-    be absent. If one of them has a hook, or its forward was replaced on the module itself, they run separately.
+    Each call determines these layers, so modules may be changed, hooked, trained and evaluated as before. They are a
+    convolution of Adjoint's, then a BatchNorm in eval mode, then a ReLU, LeakyReLU, Tanh, Sigmoid or SiLU; either of
+    the latter two may be absent. If one of them has a hook, or its forward was replaced on the module itself, they run
+    separately.
 
-    A folded filter is kept while nothing is recorded, until one of the tensors that it is made of changes, or train(),
-    load_state_dict(), to() or the like is called. PyTorch does not see in-place writes through `.data`; call train() or
-    eval() after them. Compilers and tracers see activations as a part of their convolution, and a BatchNorm unfolded:
-    folding it would be work in each call there.
+    While nothing is recorded, a Sequential keeps a folded filter until one of the tensors that it is made of changes,
+    or until train(), load_state_dict(), to() or the like is called. PyTorch does not see in-place writes through
+    `.data`; call train() or eval() after them. Compilers and tracers see activations as a part of their convolution,
+    and a BatchNorm unfolded, because their programs would fold it in each call.
     """
 
     def forward(self, input):
@@ -69,7 +70,7 @@ class FusedSequential(nn.Sequential):
         return conv.computed_by(conv.function_of(weight, activation), *arguments[:1], weight, bias, *arguments[1:])
 
     def _folded(self, conv, norm, weight, bias):
-        """The filter and bias of both layers."""
+        """Returns the filter and bias of both layers together."""
         parts = (weight, bias, norm.weight, norm.bias, norm.running_mean, norm.running_var)
         keeps = not torch.is_grad_enabled() and weight is conv._parameters.get("weight")
         keeps = keeps and operators.is_ordinary(parts)
@@ -77,11 +78,11 @@ class FusedSequential(nn.Sequential):
         if not keeps or any([part.is_inference() for part in tensors]):
             return _fold(conv, norm, weight, bias)
         folds = self.__dict__.setdefault("_folds", {})
-        # `.data` can be assigned without a new version, but not without another address.
+        # An assignment to `.data` does not change the version, but it changes the address.
         versions = [norm.eps, *[part._version for part in tensors], *[part.data_ptr() for part in tensors]]
         known = folds.get(conv)
         if known is None or known[1] != versions or any(a is not b for a, b in zip(known[0], parts)):
-            # Their memory is held, so that no other tensor that `.data` is assigned takes its address.
+            # Holding their memory keeps its address from other tensors that are assigned to `.data`.
             memory = [part.detach() for part in tensors]
             folds[conv] = known = parts, versions, _fold(conv, norm, weight, bias), memory
         frozen = conv._adjoint_frozen
@@ -109,13 +110,13 @@ class FusedSequential(nn.Sequential):
 
 
 def own_class(module):
-    """The module's class below those that parametrisations have added."""
+    """Returns the module's class without those that parametrisations have added."""
     return parametrize.type_before_parametrizations(module) if parametrize.is_parametrized(module) else type(module)
 
 
 def _tail(layers, at, input):
-    """The layers computed together with layer `at`. -> a BatchNorm or None, an activation or None, the first layer
-    after them."""
+    """Returns the layers computed together with layer `at`: a BatchNorm or None, an activation or None, and the index
+    of the first layer after them."""
     conv = layers[at]
     if own_class(conv) not in _CONVS or _is_seen(conv) or getattr(conv, "_forward_pre_hooks_with_kwargs", None):
         return None, None, at + 1
@@ -134,7 +135,7 @@ def _folds(conv, norm, input):
         and not norm.training
         and not is_compiling()
         and _tracing_state() is None
-        and isinstance(input, torch.Tensor)  # and no torch.fx proxies, whose graph would keep the numbers
+        and isinstance(input, torch.Tensor)  # a torch.fx proxy's graph would keep the numbers
         and input.dim() == len(conv.kernel_size) + 2  # without a batch, a norm interprets the axes differently or fails
         and norm.running_mean is not None
         and norm.running_var is not None

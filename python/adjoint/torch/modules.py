@@ -1,4 +1,4 @@
-"""torch.nn's convolutions with another forward(): signatures, state_dict and initial weights are inherited."""
+"""torch.nn's convolutions with another forward(). They inherit signatures, state_dict and initial weights."""
 
 import torch
 from torch import nn
@@ -10,9 +10,9 @@ from adjoint.torch.native import asks_for_channels_last
 
 
 def hold_filters(module):
-    """Lays the module's filters out channel by channel, as the kernels read them, with the same values and identity:
-    filters in channels_last would be copied in every call, and their gradients too. Filters shared by processes stay in
-    place, for all to see."""
+    """Lays the module's filters out channel by channel, as the kernels read them, with the same values and identity.
+    Every call would copy filters in channels_last, and their gradients too. Filters that processes share stay in place,
+    because other processes must see them."""
     for parameter in module.parameters():
         for tensor in (parameter, parameter.grad):
             if tensor is None or is_lazy(tensor) or (tensor.is_cpu and tensor.is_shared()):
@@ -29,7 +29,7 @@ class Held:
     _adjoint_frozen = None  # or freezing.py's Filter
 
     def function_of(self, weight, activation=None):
-        """The function that computes the module with this filter, with an activation after it."""
+        """Returns the function that computes the module with this filter and an activation after it."""
         frozen = self._adjoint_frozen
         frozen = None if frozen is None or is_compiling() else frozen.of(weight)
         if activation is None and frozen is None:

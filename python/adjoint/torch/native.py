@@ -16,7 +16,7 @@ _precision = "float32"
 
 
 def set_precision(precision: str) -> None:
-    """How float32 may round on a GPU: "float32" (the default: float32's accuracy) or "tf32" (faster).
+    """Sets how float32 may round on a GPU: "float32" (the default: float32's accuracy) or "tf32" (faster).
 
     Raises ValueError for another name.
     """
@@ -29,12 +29,12 @@ def set_precision(precision: str) -> None:
 
 
 def get_precision() -> str:
-    """The last value given to set_precision()."""
+    """Returns the last value given to set_precision()."""
     return _precision
 
 
 class _Context:
-    """The place of a call: the native structure, which threads share and nobody changes, and its address."""
+    """The place of a call: the native structure, which threads share and which never changes, and its address."""
 
     def __init__(self, device, stream, dtype, precision):
         self.native = Context(device=device, stream=stream, dtype=DTYPES[dtype], precision=PRECISIONS[precision])
@@ -43,39 +43,39 @@ class _Context:
 
 context = functools.lru_cache(maxsize=1024)(_Context)
 
-# A stream's handle as a number, without the Stream object that the public way makes first: PyTorch's own compiler
-# calls it as well.
+# Returns a stream's handle as a number, without the Stream object that the public function makes first. PyTorch's own
+# compiler calls it as well.
 current_stream = getattr(
     torch._C, "_cuda_getCurrentRawStream", lambda device: torch.cuda.current_stream(device).cuda_stream
 )
 
 
 def plain(tensor):
-    """The tensor with contiguous elements whose values are those in memory, as the library reads them: a view may say
-    that signs are to be reversed on reading (torch.Tensor.is_neg). Nothing is recorded."""
+    """Returns the tensor with contiguous elements, and with the values that memory holds, because the library reads
+    memory: a view may say that a reader must reverse signs (torch.Tensor.is_neg). Records nothing."""
     if is_channels_last(tensor) and not tensor.is_neg() and tensor.dtype in DTYPES:
         return _copied("adjoint_copy_from_channels_last", tensor, torch.contiguous_format)
     return tensor.resolve_neg().contiguous()
 
 
 def channels_last(tensor):
-    """A contiguous tensor (N, C, H, W) in torch.channels_last, without a copy if it has both layouts. Nothing is
-    recorded."""
+    """Returns a contiguous tensor (N, C, H, W) in torch.channels_last, without a copy if it has both layouts. Records
+    nothing."""
     if tensor.is_contiguous(memory_format=torch.channels_last):
         return tensor
     return _copied("adjoint_copy_to_channels_last", tensor, torch.channels_last)
 
 
 def laid(tensor, memory_format):
-    """Contiguous, or a contiguous tensor in torch.channels_last; computed by PyTorch if it records, as in a backward
-    pass that is differentiated again."""
+    """Makes a tensor contiguous, or a contiguous tensor channels_last. PyTorch makes the copy if it records it, as in a
+    backward pass that is differentiated again."""
     if torch.is_grad_enabled() and tensor.requires_grad:
         return tensor.resolve_neg().contiguous(memory_format=memory_format)
     return plain(tensor) if memory_format == torch.contiguous_format else channels_last(tensor)
 
 
 def _copied(function, tensor, memory_format):
-    """Copied by the library, whose copies between these layouts take a fraction of the time of PyTorch's."""
+    """Copies by the library, whose copies between these layouts take a fraction of the time of PyTorch's."""
     out = torch.empty_like(tensor, memory_format=memory_format)
     where, shape = _where(tensor), library.Extents(*tensor.shape)
     library.call(function, where.address, ctypes.addressof(shape), tensor.data_ptr(), out.data_ptr())
@@ -88,26 +88,25 @@ def _where(tensor):
 
 
 def is_channels_last(tensor):
-    """Whether the tensor has torch.channels_last's layout without gaps, and not the kernels' layout as well."""
+    """Returns true if the tensor has torch.channels_last's layout without gaps, and not the kernels' layout as well."""
     return not tensor.is_contiguous() and tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
 
 
 def asks_for_channels_last(*tensors):
-    """Whether the result of these operands should be in channels_last: if the strides of one say so, as in PyTorch.
-    They may have gaps; for a tensor with both layouts, the strides of axes of extent 1 decide."""
+    """Returns true if the result of these operands should be in channels_last: if the strides of one operand say so, as
+    in PyTorch. They may have gaps; for a tensor with both layouts, the strides of axes of extent 1 decide."""
     for tensor in tensors:
         if tensor.dim() == 4:
             strides = tensor.stride()
-            # The first half checks something that the second, which is in Python, does not: whether channels have room
-            # in a row.
+            # The first half checks that channels fit in a row. The second, which is in Python, does not check this.
             if strides[1] * tensor.shape[1] <= strides[3] and suggest_memory_format(tensor) == torch.channels_last:
                 return True
     return False
 
 
 def may_be_read_as_it_lies(*tensors):
-    """Whether the tensors are in torch.channels_last, not all contiguous as well, and a kernel may read them without copies;
-    the library decides."""
+    """Returns true if the tensors are in torch.channels_last, not all contiguous as well, and a kernel may be able to
+    read them without copies; the library decides."""
     return any(map(is_channels_last, tensors)) and all(map(_may_be_read, tensors))
 
 
@@ -118,7 +117,7 @@ def _may_be_read(tensor):
 
 
 def _run_in_channels_last(function, geometry, shape, first, second, bias, activation, frozen):
-    """The result of operands that a kernel may read as they lie, or None if the library would copy them."""
+    """Returns the result of operands that a kernel may read in place, or None if the library would copy them."""
     is_weight = function == "adjoint_conv_weight"
     if not is_weight:
         second, bias = plain(second), None if bias is None else plain(bias)
@@ -131,13 +130,13 @@ def _run_in_channels_last(function, geometry, shape, first, second, bias, activa
 
 
 def lies_both_ways(shape):
-    """Whether pictures of the shape are contiguous and in torch.channels_last at once."""
+    """Returns true if pictures of the shape are both contiguous and in torch.channels_last."""
     return shape[1] == 1 or shape[2] == shape[3] == 1
 
 
 def run(function, geometry, shape, first, second, bias=None, activation=None, frozen=None):
-    """Calls one of the library's operators; `geometry` is an address. Tensors that no kernel reads as they lie are copied
-    on the way in and out. frozen: the library.FrozenFilter of the filter `second`, or None."""
+    """Calls one of the library's operators; `geometry` is an address. If no kernel reads a tensor in place, it is
+    copied on the way in or out. frozen: the library.FrozenFilter of the filter `second`, or None."""
     to_channels_last = function != "adjoint_conv_weight" and asks_for_channels_last(first, second)
     if may_be_read_as_it_lies(first) if to_channels_last else may_be_read_as_it_lies(first, second):
         out = _run_in_channels_last(function, geometry, shape, first, second, bias, activation, frozen)

@@ -15,7 +15,8 @@ from adjoint.torch import native
 
 
 class Operator:
-    """takes: two of "image", "feature" and "filter"; yields: the third. A bias may be added for each of its channels."""
+    """takes: two of "image", "feature" and "filter"; yields: the third. A bias may be added for each of its
+    channels."""
 
     def __init__(self, name, takes, yields, has_bias):
         self.name, self.takes, self.yields, self.has_bias = name, takes, yields, has_bias
@@ -26,13 +27,13 @@ class Operator:
         self.transform = _transformed(self).apply
 
     def run(self, problem, *tensors, **behind):
-        """The operator alone, unrecorded. behind: native.run's activation and frozen filter."""
+        """Runs the operator alone, unrecorded. behind: native.run's activation and frozen filter."""
         geometry = problem.address or problem.native_address()
         return native.run(self.function, geometry, problem.shapes[self.yields], *tensors, **behind)
 
     def activated(self, problem, activation, *tensors):
-        """The operator of two tensors and a bias or None, followed by the activation: in one pass, if only autograd
-        needs to see it."""
+        """Computes the operator of two tensors and a bias or None, followed by the activation; in one pass if only
+        autograd observes it."""
         if is_ordinary(tensors) and getattr(forward_ad, "_current_level", 0) < 0:
             if not (torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)):
                 return self.run(problem, *tensors, activation=activation)
@@ -41,35 +42,35 @@ class Operator:
         return activation(self(problem, *tensors))
 
     def below(self, problem, *tensors):
-        """The operator below autograd: its operands may not be numbers yet."""
+        """Computes the operator below autograd, where operands may not be numbers yet."""
         if is_ordinary(tensors):
             return self.run(problem, *tensors)
         with held(torch._C._AutoDispatchBelowAutograd()):
             return self.dispatch(problem, *tensors)
 
     def dispatch(self, problem, *tensors):
-        """The operator as PyTorch knows it, by its name and by numbers."""
+        """Calls the operator by the name and the numbers that PyTorch knows."""
         out = self.registered(
             *tensors, problem.stride, problem.padding, problem.dilation, problem.groups, *self.size(problem)
         )
-        if self.yields == "feature":  # an image that is longer than a stride more has more positions
+        if self.yields == "feature":  # an image that is a stride longer has more positions
             for axis, (rest, stride) in enumerate(zip(problem.output_padding(), problem.stride), 2):
                 if rest >= stride:
                     out = out.narrow(axis, 0, problem.shapes["feature"][axis]).contiguous()
         return out
 
     def size(self, problem):
-        """The argument of the registered operator about the result's extents, if these do not follow from the rest."""
+        """Returns the registered operator's argument on the result's extents, if they do not follow from the rest."""
         if self.yields == "filter":
             return (problem.shapes["filter"][2:],)
         return (problem.output_padding(),) if self.yields == "image" else ()
 
     def gradients(self, problem, operands, needs, grad):
-        """The gradient with respect to each operand that needs one, given the result's; None for the others."""
+        """Returns the gradient with respect to each operand that needs one, given the result's; None for the others."""
         ordinary = is_ordinary((grad,))
         channels_last = ordinary and native.asks_for_channels_last(grad)
         if ordinary and not native.may_be_read_as_it_lies(grad):
-            grad = native.laid(grad, torch.contiguous_format)  # once for all that take it
+            grad = native.laid(grad, torch.contiguous_format)  # one copy for all operators that take it
         known = dict(zip(self.takes, operands), **{self.yields: grad})
         gradients = []
         for role, need in zip(self.takes, needs):
@@ -83,7 +84,7 @@ class Operator:
         return tuple(gradients)
 
     def tangent(self, problem, operands, tangents):
-        """The result's tangent, given those of operands and bias, each of which may be None."""
+        """Returns the result's tangent, given those of operands and bias, each of which may be None."""
         first, second = operands
         terms = []
         if tangents[0] is not None:
@@ -97,8 +98,8 @@ class Operator:
         return sum(terms[1:], terms[0])
 
     def batched(self, problem, count, dims, tensors):
-        """The operator for `count` problems at once; operands have them along the axes `dims`, or None if all share
-        one. -> results, and their axis."""
+        """Computes the operator for `count` problems at once. Operands have them along the axes `dims`, or None if all
+        problems share an operand. Returns the results, and their axis."""
         shared_filter = self.yields != "filter" and dims[self.takes.index("filter")] is None
         fold = _Samples(count) if shared_filter else _Groups(count)
         shapes = {role: fold.shape(role, shape) for role, shape in problem.shapes.items()}
@@ -118,7 +119,8 @@ class Operator:
         return result, 0
 
     def __call__(self, problem, *tensors):
-        """The operator, recorded by every observer. `tensors`: two, and a bias or None if it has one."""
+        """Computes the operator, and every observer records it. `tensors`: two, and for operators with a bias the bias
+        or None."""
         if self.has_bias and len(tensors) == 2:
             tensors = (*tensors, None)
         if _transforms_active() or getattr(forward_ad, "_current_level", 0) >= 0:
@@ -134,13 +136,13 @@ class Operator:
 
 @contextlib.contextmanager
 def held(guard):
-    """One of PyTorch's guards: older ones hold as long as they live, and are not context managers."""
+    """One of PyTorch's guards. Older guards hold as long as they live, and are not context managers."""
     with guard if hasattr(guard, "__enter__") else contextlib.nullcontext():
         yield guard
 
 
 class _Samples:
-    """Many problems as the samples of one."""
+    """Computes many problems as the samples of one problem."""
 
     def __init__(self, count):
         self.count = count
@@ -159,7 +161,7 @@ class _Samples:
 
 
 class _Groups:
-    """Many problems as the groups of channels of one."""
+    """Computes many problems as the groups of channels of one problem."""
 
     def __init__(self, count):
         self.count = count
@@ -181,17 +183,17 @@ class _Groups:
         return tensor.reshape(shape[0], self.count, *shape[1:]).movedim(1, 0)
 
 
-# ---- The observers of a call. Each question is a lookup, because every call asks them all.
+# ---- The observers of a call. Each test is a lookup, because every call makes all of them.
 
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
 _dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 _tracing_state = torch._C._get_tracing_state
-_has_storage = getattr(torch._C, "_has_storage", lambda tensor: True)  # what a batch of gradients stands for has none
+_has_storage = getattr(torch._C, "_has_storage", lambda tensor: True)  # a batch of gradients has none
 _ORDINARY = {torch.Tensor, torch.nn.Parameter, type(None)}
 
 
 def is_ordinary(tensors):
-    """Whether the tensors have memory, and only autograd observes operations on them."""
+    """Returns true if the tensors have memory, and only autograd observes operations on them."""
     if _tracing_state() is not None or _dispatch_modes() or _transforms_active():
         return False
     for tensor in tensors:
@@ -201,14 +203,14 @@ def is_ordinary(tensors):
 
 
 def is_unseen(tensors):
-    """Whether nobody at all observes operations on the tensors at the moment."""
+    """Returns true if nothing observes operations on the tensors at the moment."""
     if not is_ordinary(tensors) or getattr(forward_ad, "_current_level", 0) >= 0:
         return False
     return not (torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors))
 
 
-# ---- What autograd records. An autograd.Function that has setup_context can be transformed, and takes several times as
-# long to apply: its arguments are bound by their signature.
+# ---- The functions that autograd records. An autograd.Function that has setup_context can be transformed, but takes
+# several times as long to apply, because its arguments are bound by their signature.
 
 
 def _backward(operator):

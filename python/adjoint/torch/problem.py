@@ -14,9 +14,9 @@ _STEPS = ("stride", "padding", "output_padding", "dilation")
 
 
 def check_integers(name, groups, *steps):
-    """Raises TypeError for what are no integers; `steps` are stride, padding, output_padding and dilation. Bools and floats
-    equal integers, so that a kept problem would be found by them. Of bools PyTorch takes those in a sequence, but not its
-    first."""
+    """Raises TypeError for values that are not integers; `steps` are stride, padding, output_padding and dilation.
+    Bools and floats equal integers, and a lookup with them would find a kept problem. PyTorch accepts bools in a
+    sequence, except as its first element."""
     if type(groups) is not int and not _is_integer(groups):
         raise TypeError(f"{name}: groups must be an integer; got {groups!r}")
     for what, value in zip(_STEPS, steps):
@@ -29,15 +29,15 @@ def check_integers(name, groups, *steps):
 
 
 def _is_integer(value):
-    """Whether it is an integer, or stands for one, such as NumPy's or a torch.SymInt, or for an array of them."""
+    """Returns true for an integer, or an object that stands for one, such as NumPy's or a torch.SymInt, or an array."""
     if isinstance(value, int):
         return not isinstance(value, bool)
     return hasattr(value, "__index__") and not str(getattr(value, "dtype", "")).endswith("bool")
 
 
 def as_tuple(value, rank, name):
-    """One value for each of `rank` axes, from an integer or from a sequence of one or `rank` of them. Raises TypeError, or
-    ValueError for another number of them."""
+    """Returns one value for each of `rank` axes, from an integer or from a sequence of one or `rank` integers. Raises
+    TypeError, or ValueError for another number of values."""
     if isinstance(value, int):
         values = (value,)
     else:
@@ -116,21 +116,21 @@ class Problem:
         self.shapes = {"image": image, "feature": feature, "filter": filter}
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
         self.rank = len(filter) - 2
-        self.sum_axes = (0, *range(2, len(filter)))  # all but the channels'
+        self.sum_axes = (0, *range(2, len(filter)))  # all but those of channels
         self.address, self._native = 0, None
 
     def of_shapes(self, image, feature, filter, groups):
-        """The same steps for other operands."""
+        """Returns the problem with the same steps for other operands."""
         return Problem(image, feature, filter, self.stride, self.padding, self.dilation, groups)
 
     def output_padding(self):
-        """That of the conv_transpose that yields the image: the rest after whole strides."""
+        """The output_padding of the conv_transpose that yields the image: the rest after whole strides."""
         image, feature, kernel = (self.shapes[role][2:] for role in ("image", "feature", "filter"))
         axes = zip(image, feature, kernel, self.stride, self.padding, self.dilation)
         return tuple(i - ((f - 1) * s - 2 * p + d * (k - 1) + 1) for i, f, k, s, p, d in axes)
 
     def native_address(self):
-        """The address of the native structure, which is made at its first use: shapes of a trace are not numbers."""
+        """The address of the native structure. The first use makes it, because shapes of a trace are not numbers."""
         if self._native is None:
             self._native = self._structure()
             self.address = ctypes.addressof(self._native)
@@ -149,7 +149,7 @@ class Problem:
 
 
 def problem_of_call(rank, transposed, input, weight, stride, padding, output_padding, groups, dilation):
-    """The problem of a call's arguments; `input` and `weight` are shapes. Raises ValueError."""
+    """Returns the problem of a call's arguments; `input` and `weight` are shapes. Raises ValueError."""
     groups = groups if isinstance(groups, _INTEGERS) else operator.index(groups)
     stride, padding, dilation, size = resolve(
         rank, transposed, input, weight, stride, padding, output_padding, groups, dilation
@@ -164,7 +164,7 @@ def problem_of_call(rank, transposed, input, weight, stride, padding, output_pad
 # is the arguments as given, because bringing them into one form would cost more than the lookup.
 @functools.lru_cache(maxsize=4096)
 def kept_problem(rank, transposed, input, weight, stride, padding, output_padding, groups, dilation):
-    """problem_of_call for arguments that never change. Raises TypeError if they are not such."""
+    """Returns problem_of_call() for arguments that never change. Raises TypeError for others."""
     attributes = (stride, padding, output_padding, groups, dilation)
     if not all(isinstance(value, (int, tuple)) for value in attributes):
         raise TypeError(f"stride and the like must be integers or tuples to be a key; got {attributes}")

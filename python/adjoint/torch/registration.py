@@ -1,4 +1,4 @@
-"""The trio as operators of torch.ops.adjoint, for tracers, compilers and exporters, and whoever dispatches.
+"""The trio as operators of torch.ops.adjoint, for tracers, compilers, exporters and other users of the dispatcher.
 
     conv(Tensor image, Tensor filter, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups,
          int activation=0, float parameter=0.) -> Tensor
@@ -6,7 +6,7 @@
                    int activation=0, float parameter=0.) -> Tensor
     conv_weight(Tensor image, Tensor feature, ..., SymInt[] kernel_size) -> Tensor
 
-Tensors have their batch, and attributes a value for each spatial axis. activation: 0, or a constant of c_api.h.
+Tensors have a batch axis, and attributes have a value for each spatial axis. activation: 0, or a constant of c_api.h.
 """
 
 import inspect
@@ -31,8 +31,8 @@ def _schema(operator):
 
 
 def _split(operator, arguments):
-    """An operator's arguments -> its problem, its tensors, and its activation or None. Raises ValueError for operands
-    that do not fit."""
+    """Turns an operator's arguments into its problem, its tensors, and its activation or None. Raises ValueError for
+    operands that do not fit."""
     count = 3 if operator.has_bias else 2
     tensors, (stride, padding, dilation, groups, *rest) = arguments[:count], arguments[count:]
     size, activation = ([], rest) if operator.yields == "feature" else (rest[:1], rest[1:])
@@ -66,7 +66,7 @@ def _split(operator, arguments):
 
 
 def _of_feature(name, problem, feature):
-    """The problem with fewer positions of the feature, by as many as an output_padding can add. Raises ValueError."""
+    """Returns the problem for a feature with fewer positions, as an output_padding allows. Raises ValueError."""
     expected = problem.shapes["feature"]
     axes = zip(expected[2:], feature[2:], problem.stride, problem.dilation)
     if feature[:2] != expected[:2] or any(f < 1 or e < f or (e - f) * s >= max(s, d) for e, f, s, d in axes):
@@ -86,7 +86,7 @@ def _fake(operator):
     def fake(*arguments):
         problem, tensors, _ = _split(operator, arguments)
         out = tensors[0].new_empty(problem.shapes[operator.yields])
-        # PyTorch's own question comes first: it takes strides that a compiler does not know.
+        # PyTorch's own test comes first, because it accepts strides that a compiler does not know.
         asking = [t for t in tensors[:2] if suggest_memory_format(t) == torch.channels_last]
         if operator.yields == "filter" or not native.asks_for_channels_last(*asking):
             return out
@@ -138,7 +138,7 @@ def _vmap(operator):
 
 
 def _one(value, dim):
-    """An argument's shape for one of the problems that vmap has laid along `dim`."""
+    """Returns an argument's shape for one of the problems that vmap has put along `dim`."""
     return value.select(dim, 0) if isinstance(dim, int) else value
 
 
@@ -152,7 +152,7 @@ def _register():
     for operator in operators.YIELDS.values():
         library.define(_schema(operator), **options)
         operator.registered = getattr(torch.ops.adjoint, operator.name)
-        if extension.module is None:  # which has everything that runs, casts and records
+        if extension.module is None:  # the extension has the kernels, casts and gradients
             for device in ("CPU", "CUDA"):
                 library.impl(operator.name, _kernel(operator), device)
                 library.impl(operator.name, _autocast(operator, device), f"Autocast{device}")
@@ -170,7 +170,7 @@ def _register():
 
 
 def _before_autograd(operator):
-    """A kernel that records, where PyTorch accepts no formulas."""
+    """Registers a kernel that records, for versions of PyTorch that accept no formulas."""
 
     def kernel(*arguments):
         problem, tensors, activation = _split(operator, arguments)
@@ -180,4 +180,4 @@ def _before_autograd(operator):
     return kernel
 
 
-library = _register()  # the operators exist as long as it does
+library = _register()  # the operators exist as long as this object

@@ -1,4 +1,4 @@
-"""Adjoint's modules in place of PyTorch's in a model, and back."""
+"""Replaces PyTorch's modules in a model by Adjoint's, and restores them."""
 
 import dataclasses
 from typing import Dict, Iterable, Union
@@ -52,15 +52,15 @@ def replace(
     class changes; optimisers and state_dicts are not affected. A lazy module is replaced after its first call. Filters
     in torch.channels_last are laid out channel by channel, as the kernels read them, now and by to() later.
 
-    transposed, conv: the kinds to replace. subclasses: classes that derive from these four, or names of such, one or
-    several, which are replaced too; their overrides are kept, and super().forward() and self._conv_forward() become
-    Adjoint's. Other subclasses are left, as they may compute something else. The report names classes that no module is
-    of.
+    transposed, conv: the kinds to replace. subclasses: one or several classes that derive from these four, or their
+    names, to replace as well. Their overrides are kept, and super().forward() and self._conv_forward() become
+    Adjoint's. Other subclasses are left, because they may compute something else. The report lists the given classes of
+    which the model has no module.
 
     only_where_faster: each replaced module's first call for some shapes is timed both ways, with the gradients if it
-    records, and the module becomes PyTorch's again if that is faster. A way that fails has lost; if both fail, adjoint
-    is kept. The convolution is timed, not the code around it in a subclass's forward(), with the current precisions of
-    both: torch.backends.cudnn.allow_tf32 for PyTorch, set_precision() for Adjoint.
+    records, and the module becomes PyTorch's again if that is faster. A way that fails has lost; if both fail,
+    Adjoint's module stays. The time is that of the convolution, without the code around it in a subclass's forward(),
+    and with both sides' current precisions: torch.backends.cudnn.allow_tf32 for PyTorch, set_precision() for Adjoint.
     """
     report = Report()
     subclasses = (subclasses,) if isinstance(subclasses, (type, str)) else tuple(subclasses)
@@ -87,10 +87,10 @@ def replace(
 def fuse(model: nn.Module) -> Report:
     """Computes the convolutions in Sequentials of `model` as one operator with the layers after them; returns a Report.
 
-    The convolutions must be Adjoint's, so call replace() first. After one there may be a BatchNorm, which becomes part
-    of its filter and bias in eval mode, and then a ReLU, LeakyReLU, Tanh, Sigmoid or SiLU. Gradients of any order are
-    available. Only the class of Sequentials changes, in place; classes that derive from Sequential are fused if they
-    inherit its forward(). fusion.FusedSequential says when parts run separately.
+    The convolutions must be Adjoint's, so call replace() first. A BatchNorm may follow a convolution, and becomes part
+    of its filter and bias in eval mode; then a ReLU, LeakyReLU, Tanh, Sigmoid or SiLU may follow. Gradients of any
+    order are available. Only the class of Sequentials changes, in place; classes that derive from Sequential are fused
+    if they inherit its forward(). fusion.FusedSequential says when parts run separately.
     """
     report = Report()
     for name, module in model.named_modules():
@@ -109,7 +109,7 @@ def fuse(model: nn.Module) -> Report:
 
 
 def _pairs(sequential):
-    """The layers that may be computed together, in words, and why other convolutions stay alone."""
+    """Returns texts: the layers that may be computed together, and the reasons why other convolutions stay alone."""
     pairs, reason = [], None
     layers = list(sequential._modules.items())
     for at, (name, layer) in enumerate(layers[:-1]):
@@ -155,7 +155,7 @@ def _replace(module, kinds, subclasses):
     base = next((base for base in kinds if issubclass(kind, base)), None)
     if base is None:
         return "its kind was not asked for"
-    # Not the weight's: a parametrisation computes it, and spectral_norm changes the module as it does.
+    # This skips weights that a parametrisation computes, because spectral_norm changes the module when it computes one.
     for name, parameter in module.named_parameters():
         if parameter.dtype not in DTYPES:
             return f"its {name} is of {parameter.dtype}"
@@ -173,7 +173,7 @@ def _replace(module, kinds, subclasses):
 
 
 def _restore(module):
-    """Returns whether the module was Adjoint's."""
+    """Returns true if the module was Adjoint's."""
     if is_uninitialised(module) and issubclass(vars(module).get("cls_to_become", object), modules.Held):
         trial.end(module)
         del module.cls_to_become
@@ -183,31 +183,31 @@ def _restore(module):
     if theirs is None:
         return False
     trial.end(module)
-    vars(module).pop("cls_to_become", None)  # of a lazy module, whose first call is over
+    vars(module).pop("cls_to_become", None)  # left by a lazy module's first call
     _become(module, theirs)
     return True
 
 
 def _kind(module):
-    """The module's class; for a lazy one the class that it becomes, if it names one."""
+    """Returns the module's class, or for a lazy module the class that it becomes, if it names one."""
     becomes = getattr(module, "cls_to_become", None) if is_uninitialised(module) else None
     return own_class(module) if becomes is None else becomes
 
 
 def _names(kind):
-    """Names by which a subclass can be passed to replace(); one that is replaced is known by its own."""
+    """Returns the names that select a subclass in replace(); a replaced module keeps the names of its own class."""
     kind = vars(kind).get("_mixed_from", kind)
     return kind, kind.__name__, f"{kind.__module__}.{kind.__qualname__}"
 
 
 def is_uninitialised(module):
-    """Whether it is a lazy module before its first call."""
+    """Returns true for a lazy module before its first call."""
     return any(is_lazy(parameter) for parameter in module._parameters.values())
 
 
 def _become(module, kind):
-    # A parametrised module is the one instance of a class that was made for it, which has the parametrised tensors as
-    # properties and the module's own class as its base. remove_parametrizations goes back to that base.
+    # A parametrised module has a class made for it alone, with the parametrised tensors as properties and the module's
+    # own class as its base. remove_parametrizations goes back to that base.
     if parametrize.is_parametrized(module):
         old = type(module)
         members = {key: value for key, value in vars(old).items() if key not in ("__dict__", "__weakref__")}
@@ -219,7 +219,7 @@ _mixes = {}
 
 
 def _mixed(kind, ours):
-    """A class that is `kind`, and whose super() finds Adjoint's forward before PyTorch's."""
+    """Returns a class that is `kind`, and whose super() finds Adjoint's forward before PyTorch's."""
     if (kind, ours) not in _mixes:
         members = {"__module__": kind.__module__, "_mixed_from": kind, "__reduce_ex__": _reduce}
         _mixes[kind, ours] = type(kind.__name__, (kind, ours), members)
@@ -230,7 +230,7 @@ def _reduce(module, protocol):
     # pickle cannot find the class by its name.
     state = module.__getstate__() if hasattr(module, "__getstate__") else None  # a parametrised module's raises
     kind, ours = type(module).__bases__
-    # Nor can it find the class that a lazy module is to become.
+    # Nor can it find the class that a lazy module becomes.
     state = {key: value for key, value in (state or module.__dict__).items() if key != "cls_to_become"}
     return _unreduce, (kind, ours), state
 

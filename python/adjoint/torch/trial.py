@@ -1,4 +1,4 @@
-"""only_where_faster: a replaced module's calls timed against PyTorch's, once for the first shapes it is given."""
+"""only_where_faster: times a replaced module against PyTorch's, once, for the shapes of its first call."""
 
 import contextlib
 import dataclasses
@@ -15,14 +15,14 @@ from adjoint.torch import operators
 from adjoint.torch.functional import is_compiling
 
 _LOG = logging.getLogger("adjoint")
-_ROUNDS = 5  # rounds; their median counts, after a first one that does not
-_LEAST_SECONDS = 2e-3  # of a round
+_ROUNDS = 5  # rounds after an uncounted first one; their median counts
+_LEAST_SECONDS = 2e-3  # minimum duration of a round
 
 
 @dataclasses.dataclass
 class Trial:
-    """Milliseconds a call, forward and, if it records, backward, for an input of `shape`. A way that fails, for example
-    in a dtype that PyTorch does not support or for lack of memory, has inf. failure: its message."""
+    """Milliseconds per call, forward and, if it records, backward, for an input of `shape`. A way has inf if it fails,
+    for example in a dtype that PyTorch does not support or for lack of memory. failure: its message."""
 
     shape: tuple
     records: bool
@@ -54,7 +54,7 @@ class _Hook:
         if not _can_measure(arguments):
             return
         end(module)
-        trial = _measure(module, *arguments[: 1 + module.transposed])  # a subclass may take more
+        trial = _measure(module, *arguments[: 1 + module.transposed])  # a subclass may take more arguments
         self.trials[self.name] = trial
         _LOG.info("%s: %s", self.name, trial)
         if trial.kept == "pytorch":
@@ -62,7 +62,8 @@ class _Hook:
 
 
 def begin(module, name, trials, restore):
-    """From the module's next call on, until one can be measured. The result goes to trials[name] and to the log."""
+    """Tries from the module's next call on, until it can measure one. The result goes to trials[name] and to the
+    log."""
     module._adjoint_trial = module.register_forward_hook(_Hook(name, trials, restore))
 
 
@@ -92,7 +93,7 @@ def _measure(module, input, output_size=None):
     def noted(name):
         try:
             yield
-        except Exception as error:  # the call whose module this is has succeeded, and must not fail for it
+        except Exception as error:  # the user's call has succeeded, and the trial must not make it fail
             failures.append(f"{name}: {str(error).strip()}".partition("\n")[0])
 
     # The caller's hooks, such as a checkpoint's, must not see the tensors saved here, so the last hooks set here win.
@@ -112,8 +113,8 @@ def _measure(module, input, output_size=None):
 
 
 def _operands(module, input, records):
-    """Input, weight, and bias or None, as in the module's call; of the parameters only the shapes, because computing
-    them may change the module, as spectral_norm does."""
+    """Returns input, weight, and bias or None, as in the module's call. They have the parameters' shapes but not their
+    values, because computing these may change the module, as spectral_norm does."""
     shape = (module.in_channels, module.out_channels // module.groups, *module.kernel_size)
     if not module.transposed:
         shape = (module.out_channels, module.in_channels // module.groups, *module.kernel_size)
@@ -121,7 +122,7 @@ def _operands(module, input, records):
     trains = records and any(p.requires_grad for p in module.parameters())
 
     def ramp(shape):
-        values = torch.linspace(-1, 1, math.prod(shape), device=input.device)  # which may support no other dtype
+        values = torch.linspace(-1, 1, math.prod(shape), device=input.device)  # the module may support no other dtype
         return values.reshape(shape).to(dtype).requires_grad_(trains)
 
     x = input.detach().clone().requires_grad_(records and input.requires_grad)
@@ -135,11 +136,11 @@ class _Timer:
         self.way, self.leaves, self.input = way, leaves, input
         with torch.no_grad():
             self.seed = torch.ones_like(way()) if leaves else None
-        self._seconds(3)  # plans, and cuDNN's own choice
+        self._seconds(3)  # makes plans, and lets cuDNN choose
         self.count = 1 + int(_LEAST_SECONDS / max(self._seconds(1), 1e-7))
 
     def milliseconds(self):
-        """A call's milliseconds, in a round of calls."""
+        """Returns a call's milliseconds, in a round of calls."""
         return 1e3 * self._seconds(self.count) / self.count
 
     def _seconds(self, count):

@@ -1,5 +1,6 @@
-# What a subproject must leave as it was in its parent: remember() before add_subdirectory, check_unchanged() after it.
-# Left out are what CMake itself writes: matches of regular expressions, and the project that project() began last.
+# Checks that a subproject leaves its parent's variables and properties unchanged: call remember() before
+# add_subdirectory, and check_unchanged() after it. The check ignores variables that CMake itself writes: matches of
+# regular expressions, and the last project.
 
 set(watched_properties COMPILE_DEFINITIONS COMPILE_OPTIONS INCLUDE_DIRECTORIES LINK_DIRECTORIES LINK_LIBRARIES LINK_OPTIONS
                        TESTS)
@@ -20,7 +21,7 @@ macro(check_unchanged)
       message(SEND_ERROR "add_subdirectory turned ${_name} from '${_was_${_name}}' to '${${_name}}'")
     endif()
   endforeach()
-  # What was not there before, and would speak to the parent's own targets.
+  # New variables that would affect the parent's own targets.
   get_cmake_property(_now VARIABLES)
   foreach(_name IN LISTS _now)
     if(_name MATCHES "^(BUILD_|CMAKE_)" AND NOT _name IN_LIST _names AND NOT _name MATCHES "^CMAKE_(HAVE|INSTALL|MATCH|PROJECT)_")
@@ -35,7 +36,7 @@ macro(check_unchanged)
   endforeach()
 endmacro()
 
-# require(<target> <property> <value>)
+# require(<target> <property> <value>) checks a target's property.
 function(require target property value)
   get_target_property(actual ${target} ${property})
   if(NOT "${actual}" STREQUAL "${value}")
