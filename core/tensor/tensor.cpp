@@ -144,15 +144,21 @@ Tensor in_memory_order(const Tensor& tensor, MemoryFormat format) {
 }
 
 MemoryFormat leading_format(std::span<const Tensor> tensors) {
+  MemoryFormat of_masks = kContiguous;
   for (const Tensor& tensor : tensors) {
     if (!tensor.defined()) continue;
     const TensorImpl& impl = *tensor.impl();
+    if (impl.dtype == kBool) {
+      if (impl.channels_last) of_masks = kChannelsLast;
+      continue;
+    }
     if (impl.channels_last) return kChannelsLast;
     // A contiguous tensor of one channel, or of one element a channel, is in both formats.
     const bool is_image = has_format(impl.shape.size(), kChannelsLast);
-    if (impl.contiguous && (!is_image || (impl.shape[1] > 1 && impl.numel != impl.shape[0] * impl.shape[1]))) break;
+    const bool decides = !is_image || (impl.shape[1] > 1 && impl.numel != impl.shape[0] * impl.shape[1]);
+    if (impl.contiguous && decides) return kContiguous;
   }
-  return kContiguous;
+  return of_masks;
 }
 
 bool is_packed(const Tensor& tensor) { return tensor.is_contiguous(tensor.memory_format()); }

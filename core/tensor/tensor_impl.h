@@ -71,7 +71,8 @@ struct TensorSpec {
 ADJOINT_API Tensor make_tensor(const TensorSpec& spec, Device device);
 /// The tensor with its axes in the order of memory, (N, ..., C) for channels_last. A view that no tape records.
 ADJOINT_API Tensor in_memory_order(const Tensor& tensor, MemoryFormat format);
-/// The format of the first tensor whose strides are in one order only; kContiguous if there is none.
+/// The format of the first tensor whose strides are in one order only; kContiguous if there is none. Masks (bool)
+/// decide only if no other tensor does.
 ADJOINT_API MemoryFormat leading_format(std::span<const Tensor> tensors);
 /// Returns true if the elements fill memory without gaps, in memory_format().
 ADJOINT_API bool is_packed(const Tensor& tensor);

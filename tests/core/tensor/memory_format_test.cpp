@@ -46,6 +46,9 @@ TEST(MemoryFormat, FollowsTheFirstOperandThatDecides) {
   EXPECT_EQ((last + x).memory_format(), kChannelsLast);
   EXPECT_EQ((x + last).memory_format(), kContiguous);
   expect_same_bits("mixed", x + last, last + x);
+  EXPECT_EQ(where(x > 5, last, x).memory_format(), kChannelsLast) << "masks do not decide";
+  EXPECT_EQ(((last > 5) & (last < 9)).memory_format(), kChannelsLast);
+  EXPECT_EQ(dropout(last, 0.5).memory_format(), kChannelsLast);
   EXPECT_EQ(last.narrow(1, 1, 2).memory_format(), kChannelsLast) << "gaps do not matter";
   EXPECT_FALSE(last.narrow(1, 1, 2).is_contiguous(kChannelsLast));
   EXPECT_EQ(relu(last.narrow(1, 1, 2)).strides(), Strides({8, 1, 4, 2}));
