@@ -52,7 +52,7 @@ class ADJOINT_API GradientPlaces {
   bool has(std::int64_t id) const;
   void clear() { places_.clear(); }
 
-  /// While it lives, make_tensor() looks at the places.
+  /// While it lives, operators make results in the places.
   class Use {
    public:
     explicit Use(GradientPlaces& places) {
@@ -62,8 +62,6 @@ class ADJOINT_API GradientPlaces {
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
   };
-  /// This thread's; null if no place is set.
-  static GradientPlaces* current() { return context().gradient_places; }
   /// A place that fits, which is given only once; undefined if there is none.
   Tensor take(const TensorSpec& spec, Device device);
 
