@@ -3,6 +3,7 @@
 #include <adjoint/core/autograd/node.h>
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/context.h>
 #include <adjoint/core/tensor/tensor_impl.h>
 
 #include <algorithm>
@@ -11,8 +12,6 @@
 
 namespace adjoint {
 namespace {
-
-constinit thread_local detail::AutocastRegion* current_region = nullptr;
 
 // Cast leaves. A cast is reused on the tape that recorded it (or outside every tape if it was made there) until the
 // leaf's elements change. Handles to the leaf and its storage are weak: while they are held their addresses are not
@@ -95,20 +94,20 @@ struct AutocastRegion {
   }
 };
 
-AutocastRegion* autocast_region() { return current_region; }
+AutocastRegion* autocast_region() { return context().autocast; }
 
 AutocastSettings autocast_settings() {
-  if (current_region == nullptr) return {};
-  return {current_region->dtype, {.enabled = true, .cache_enabled = current_region->cache_enabled}};
+  if (context().autocast == nullptr) return {};
+  return {context().autocast->dtype, {.enabled = true, .cache_enabled = context().autocast->cache_enabled}};
 }
 
 AutocastCall::AutocastCall(MixedPrecision policy, std::span<const Tensor> operands)
-    : region_(current_region), operands_(operands) {
+    : region_(context().autocast), operands_(operands) {
   if (region_ != nullptr) cast(policy);
 }
 
 AutocastCall::AutocastCall(MixedPrecision policy, std::initializer_list<std::reference_wrapper<const Tensor>> operands)
-    : region_(current_region) {
+    : region_(context().autocast) {
   if (region_ == nullptr) return;
   own_.assign(operands.begin(), operands.end());
   operands_ = own_;
@@ -132,26 +131,26 @@ const Tensor& AutocastCall::operator[](std::size_t i) const { return operands_[i
 
 }  // namespace detail
 
-AutocastGuard::AutocastGuard(DType dtype, const AutocastOptions& options) : outer_(current_region) {
+AutocastGuard::AutocastGuard(DType dtype, const AutocastOptions& options) : outer_(detail::context().autocast) {
   ADJOINT_CHECK(is_low(dtype), "AutocastGuard: dtype must be float16 or bfloat16; got {}", dtype);
   if (options.enabled) {
     auto cache = outer_ == nullptr ? std::make_shared<Cache>() : outer_->cache;
     region_.reset(new detail::AutocastRegion{dtype, options.cache_enabled, std::move(cache)});
   }
-  current_region = region_.get();
+  detail::context().autocast = region_.get();
 }
 
-AutocastGuard::~AutocastGuard() { current_region = outer_; }
+AutocastGuard::~AutocastGuard() { detail::context().autocast = outer_; }
 
-PauseAutocast::PauseAutocast() : outer_(std::exchange(current_region, nullptr)) {}
-PauseAutocast::~PauseAutocast() { current_region = outer_; }
+PauseAutocast::PauseAutocast() : outer_(std::exchange(detail::context().autocast, nullptr)) {}
+PauseAutocast::~PauseAutocast() { detail::context().autocast = outer_; }
 
 std::optional<DType> autocast_dtype() {
-  return current_region == nullptr ? std::nullopt : std::optional(current_region->dtype);
+  return detail::context().autocast == nullptr ? std::nullopt : std::optional(detail::context().autocast->dtype);
 }
 
 void clear_autocast_cache() {
-  if (current_region != nullptr) current_region->cache->clear();
+  if (detail::context().autocast != nullptr) detail::context().autocast->cache->clear();
 }
 
 }  // namespace adjoint

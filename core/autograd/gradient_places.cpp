@@ -32,8 +32,6 @@ std::vector<std::shared_ptr<PlacingSink>> sinks_that_watch() {
   return live;
 }
 
-constinit thread_local GradientPlaces* GradientPlaces::current_ = nullptr;
-
 bool GradientPlaces::has(std::int64_t id) const {
   return std::any_of(places_.begin(), places_.end(), [id](const Place& place) { return place.id == id; });
 }

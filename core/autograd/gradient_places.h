@@ -2,6 +2,7 @@
 // of a place's shape and dtype in it, which is the gradient in most rules, so no copy is needed. Internal.
 #pragma once
 
+#include <adjoint/core/base/context.h>
 #include <adjoint/core/base/export.h>
 #include <adjoint/core/tensor/tensor.h>
 #include <adjoint/core/tensor/tensor_impl.h>
@@ -41,8 +42,8 @@ std::vector<std::shared_ptr<PlacingSink>> sinks_that_watch();
 /// records.
 class ADJOINT_API GradientPlaces {
  public:
-  GradientPlaces() : outer_(std::exchange(current_, nullptr)) {}
-  ~GradientPlaces() { current_ = outer_; }
+  GradientPlaces() : outer_(std::exchange(context().gradient_places, nullptr)) {}
+  ~GradientPlaces() { context().gradient_places = outer_; }
   GradientPlaces(const GradientPlaces&) = delete;
   GradientPlaces& operator=(const GradientPlaces&) = delete;
 
@@ -51,18 +52,16 @@ class ADJOINT_API GradientPlaces {
   bool has(std::int64_t id) const;
   void clear() { places_.clear(); }
 
-  /// While it lives, make_tensor() looks at the places.
+  /// While it lives, operators make results in the places.
   class Use {
    public:
     explicit Use(GradientPlaces& places) {
-      if (!places.places_.empty()) current_ = &places;
+      if (!places.places_.empty()) context().gradient_places = &places;
     }
-    ~Use() { current_ = nullptr; }
+    ~Use() { context().gradient_places = nullptr; }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
   };
-  /// This thread's; null if no place is set.
-  static GradientPlaces* current() { return current_; }
   /// A place that fits, which is given only once; undefined if there is none.
   Tensor take(const TensorSpec& spec, Device device);
 
@@ -77,7 +76,6 @@ class ADJOINT_API GradientPlaces {
     bool taken = false;
   };
 
-  static constinit thread_local GradientPlaces* current_;
   GradientPlaces* outer_;
   std::vector<Place> places_;
 };

@@ -1,6 +1,7 @@
 // Who wants to know of modules' calls. Internal to core and nn.
 #pragma once
 
+#include <adjoint/core/base/context.h>
 #include <adjoint/core/base/export.h>
 
 #include <atomic>
@@ -27,12 +28,11 @@ class ADJOINT_API ModuleCalls {
 
   /// The innermost module whose call is under way on this thread, in anomaly mode: "'decoder.up' (Conv2d)". Null where
   /// there is none.
-  static const std::string* innermost() { return innermost_; }
-  static void set_innermost(const std::string* module) { innermost_ = module; }
+  static const std::string* innermost() { return context().module; }
+  static void set_innermost(const std::string* module) { context().module = module; }
 
  private:
   static constinit std::atomic<std::uint8_t> watchers_;
-  static constinit thread_local const std::string* innermost_;
 };
 
 }  // namespace adjoint::detail

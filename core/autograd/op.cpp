@@ -1,6 +1,8 @@
 #include <adjoint/core/autograd/op.h>
 
+#include <adjoint/core/autograd/gradient_places.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/context.h>
 #include <adjoint/core/tensor/copy.h>
 
 namespace adjoint::detail {
@@ -26,6 +28,14 @@ void check_target(const char* op, const Tensor& target, const TensorSpec& spec) 
 
 void no_kernel(const char* op, Device device) {
   fail("{}: this operator has no kernel for {} in this build; move the operands to the CPU with to(kCPU)", op, device);
+}
+
+Tensor make_result(const TensorSpec& spec, Device device) {
+  GradientPlaces* const places = context().gradient_places;
+  if (places != nullptr && spec.format.value_or(kContiguous) == kContiguous) [[unlikely]] {
+    if (Tensor place = places->take(spec, device); place.defined()) return place;
+  }
+  return make_tensor(spec, device);
 }
 
 void make_contiguous(Operands in, std::span<Tensor> out) {

@@ -200,6 +200,8 @@ ADJOINT_API void check_operands(const char* op, Operands in, std::uint32_t optio
 /// Throws Error if an operator's result does not match the target.
 ADJOINT_API void check_target(const char* op, const Tensor& target, const TensorSpec& spec);
 [[noreturn]] ADJOINT_API void no_kernel(const char* op, Device device);
+/// An uninitialised result of an operator: the place where a sweep wants a leaf's gradient if it fits, or a new tensor.
+ADJOINT_API Tensor make_result(const TensorSpec& spec, Device device);
 /// Contiguous versions of the operands (undefined ones pass through).
 ADJOINT_API void make_contiguous(Operands in, std::span<Tensor> out);
 /// Results to compute in place of `out`: those that are contiguous, and new ones for the others.
@@ -281,11 +283,12 @@ void compute(const OpDef<Attr>& op, Operands in, Results out, const Attr& attr) 
 }
 
 /// Uninitialised results. Those whose rank has the format are made in it, unless their specification names another.
+/// Nothing else makes tensors in the places of leaves' gradients.
 template <class Attr>
 Outputs make_results(const OpDef<Attr>& op, Operands in, const Attr& attr, bool keep, MemoryFormat format) {
   const auto make = [&](TensorSpec spec) {
     if (!spec.format && has_format(spec.shape.size(), format)) spec.format = format;
-    return make_tensor(spec, spec.device.value_or(in[0].device()));
+    return make_result(spec, spec.device.value_or(in[0].device()));
   };
   Outputs out;
   if (op.infer.many == nullptr) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 namespace adjoint::detail {
 namespace {
@@ -43,10 +44,8 @@ void restore(const States& states) {
 
 }  // namespace
 
-constinit thread_local StateLog* StateLog::current_ = nullptr;
-
-StateLog::StateLog() : number_(last_number.fetch_add(1) + 1), outer_(current_) { current_ = this; }
-StateLog::~StateLog() { current_ = outer_; }
+StateLog::StateLog() : number_(last_number.fetch_add(1) + 1), outer_(std::exchange(context().state_log, this)) {}
+StateLog::~StateLog() { context().state_log = outer_; }
 
 std::uint64_t StateLog::last() { return last_number.load(std::memory_order_relaxed); }
 

@@ -2,6 +2,7 @@
 // function a second time from there. Internal to core.
 #pragma once
 
+#include <adjoint/core/base/context.h>
 #include <adjoint/core/base/export.h>
 #include <adjoint/core/tensor/storage.h>
 #include <adjoint/core/tensor/tensor.h>
@@ -31,7 +32,7 @@ class ADJOINT_API StateLog {
   StateLog& operator=(const StateLog&) = delete;
 
   /// The innermost log of this thread; null if it has no log.
-  static StateLog* current() { return current_; }
+  static StateLog* current() { return context().state_log; }
   /// The number of the process's latest log.
   static std::uint64_t last();
 
@@ -41,8 +42,6 @@ class ADJOINT_API StateLog {
   void undo();
 
  private:
-  static constinit thread_local StateLog* current_;
-
   std::uint64_t number_;
   StateLog* outer_;
   States states_;

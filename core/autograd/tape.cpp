@@ -23,7 +23,6 @@ std::mutex leaf_hooks;  // tapes of several threads read a leaf's hooks while pr
 namespace detail {
 
 constinit std::atomic<std::uint8_t> ModuleCalls::watchers_{0};
-constinit thread_local const std::string* ModuleCalls::innermost_ = nullptr;
 
 namespace {
 

@@ -2,6 +2,7 @@
 // in any order, and on another thread than the one that they are listed for.
 #include <adjoint/core/autograd/node.h>
 #include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/context.h>
 
 #include <atomic>
 #include <mutex>
@@ -10,15 +11,14 @@
 namespace adjoint {
 namespace {
 
-std::mutex links;                                         // guards every list; never held while anything else runs
-thread_local std::atomic<Tape*> recording_tape{nullptr};  // every operator reads it without the lock
+std::mutex links;  // guards every list; never held while anything else runs
 
 }  // namespace
 
 namespace detail {
 
 struct ThreadTapes {
-  ThreadTapes() : recording(&recording_tape) {}
+  ThreadTapes() : recording(&context().tape) {}
   ~ThreadTapes() {
     const std::lock_guard lock(links);
     for (TapeScope* scope = innermost; scope != nullptr; scope = scope->outer_) scope->thread_ = nullptr;
@@ -93,10 +93,10 @@ TapeScope::~TapeScope() { ThreadTapes::remove(*this); }
 TapeImpl* find_live_tape(std::uint64_t serial) { return thread_tapes.find(serial); }
 bool used_by_a_tape(const Tensor& tensor) { return thread_tapes.used(tensor); }
 
-HiddenTape::HiddenTape() : tape_(recording_tape.load(std::memory_order_relaxed)) {
-  recording_tape.store(nullptr, std::memory_order_relaxed);
+HiddenTape::HiddenTape() : tape_(context().tape.load(std::memory_order_relaxed)) {
+  context().tape.store(nullptr, std::memory_order_relaxed);
 }
-HiddenTape::~HiddenTape() { recording_tape.store(tape_, std::memory_order_relaxed); }
+HiddenTape::~HiddenTape() { context().tape.store(tape_, std::memory_order_relaxed); }
 
 InheritTape::InheritTape(Tape* tape) : inherits_(tape != nullptr) {
   if (inherits_) thread_tapes.inherit(tape);
@@ -118,6 +118,6 @@ void mark_view(const Tensor& base, const Tensor& view) {
 
 }  // namespace detail
 
-Tape* Tape::current() { return recording_tape.load(std::memory_order_relaxed); }
+Tape* Tape::current() { return detail::context().tape.load(std::memory_order_relaxed); }
 
 }  // namespace adjoint

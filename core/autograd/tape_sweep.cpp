@@ -8,6 +8,7 @@
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/autograd/untrained.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/context.h>
 #include <adjoint/core/base/parallel.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/core/tensor/strided.h>
@@ -249,45 +250,38 @@ std::vector<bool> TapeImpl::reachable(const std::vector<std::int64_t>& targets, 
   return reaches;
 }
 
-namespace {
-
 // A program's function, a hook or the gradient of a call, that a sweep of this thread runs. It may sweep too, and be
 // entered again; one that does so each time would recurse until the stack ends.
-class Running {
+class SweptCall {
  public:
-  Running(const char* caller, const char* what, const Node* node, std::uint64_t hook)
-      : node_(node), hook_(hook), outer_(innermost_) {
+  SweptCall(const char* caller, const char* what, const Node* node, std::uint64_t hook)
+      : node_(node), hook_(hook), outer_(context().swept_call) {
     int within = 0;
-    for (const Running* other = outer_; other != nullptr; other = other->outer_) {
+    for (const SweptCall* other = outer_; other != nullptr; other = other->outer_) {
       within += other->node_ == node && other->hook_ == hook ? 1 : 0;
     }
     ADJOINT_CHECK(within < kMost,
                   "{}: {} must not begin a sweep that comes to it again; got {} such sweeps within each other; sweep "
                   "when this sweep is done",
                   caller, what, within);
-    innermost_ = this;
+    context().swept_call = this;
   }
-  ~Running() { innermost_ = outer_; }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
+  ~SweptCall() { context().swept_call = outer_; }
+  SweptCall(const SweptCall&) = delete;
+  SweptCall& operator=(const SweptCall&) = delete;
 
  private:
   static constexpr int kMost = 8;  // a few levels that end are allowed
-  static constinit thread_local const Running* innermost_;
 
   const Node* node_;
   std::uint64_t hook_;
-  const Running* outer_;
+  const SweptCall* outer_;
 };
-
-constinit thread_local const Running* Running::innermost_ = nullptr;
-
-}  // namespace
 
 Tensor TapeImpl::run_hooks(const char* caller, std::int64_t id, Tensor grad, Frozen& frozen) const {
   const Tape* const recording = Tape::current();
   for (const auto& [hook_id, hook] : hooks_of(id)) {
-    const Running running(caller, "a hook", nullptr, hook_id);
+    const SweptCall running(caller, "a hook", nullptr, hook_id);
     frozen.add(grad);
     Tensor replacement = hook(grad);
     ADJOINT_CHECK(!ended_ && Tape::current() == recording,
@@ -436,7 +430,7 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
       if (place.defined()) places.add(i, operand, std::move(place));
     }
     {
-      const Running running(caller, node->name(), node, 0);
+      const SweptCall running(caller, node->name(), node, 0);
       const GradientPlaces::Use use(places);
       const AtPlace there(place_of(id));
       node->backward(result_grads, needed, operand_grads);

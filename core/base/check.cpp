@@ -9,8 +9,6 @@ namespace adjoint {
 Error::~Error() = default;
 OutOfMemoryError::~OutOfMemoryError() = default;
 
-constinit thread_local const char* OpScope::op_ = nullptr;
-
 namespace {
 
 // Changes "permute: rule" to "transpose: rule", inside transpose's scope.

@@ -1,26 +1,16 @@
 #include <adjoint/core/base/cpu_backend.h>
 
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/context.h>
 
 namespace adjoint {
-namespace {
 
-#if defined(__x86_64__)
-constexpr CpuBackend kDefault = CpuBackend::kVector;
-#else
-constexpr CpuBackend kDefault = CpuBackend::kEigen;
-#endif
+CpuBackend cpu_backend() { return detail::context().cpu_backend; }
 
-thread_local CpuBackend current_backend = kDefault;
-
-}  // namespace
-
-CpuBackend cpu_backend() { return current_backend; }
-
-CpuBackendGuard::CpuBackendGuard(CpuBackend backend) : before_(current_backend) {
+CpuBackendGuard::CpuBackendGuard(CpuBackend backend) : before_(detail::context().cpu_backend) {
   check_enumerator("CpuBackendGuard", "CpuBackend", backend, CpuBackend::kEigen);
-  current_backend = backend;
+  detail::context().cpu_backend = backend;
 }
-CpuBackendGuard::~CpuBackendGuard() { current_backend = before_; }
+CpuBackendGuard::~CpuBackendGuard() { detail::context().cpu_backend = before_; }
 
 }  // namespace adjoint

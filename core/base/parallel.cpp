@@ -2,6 +2,7 @@
 
 #include <adjoint/core/autograd/node.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/context.h>
 #include <adjoint/core/profile/profiled_call.h>
 
 #include <pthread.h>
@@ -69,15 +70,11 @@ struct Job {
   std::exception_ptr error;
 };
 
-// True on a pool thread, and on any thread inside parallel_for, where nested loops run serially.
-thread_local bool inside_task = false;
-
-thread_local const void* task_of = nullptr;  // detail::current_task(): the address of its function
-
 class TaskScope {
  public:
-  explicit TaskScope(const std::function<void(std::int64_t)>& task) : outer_(std::exchange(task_of, &task)) {}
-  ~TaskScope() { task_of = outer_; }
+  explicit TaskScope(const std::function<void(std::int64_t)>& task)
+      : outer_(std::exchange(detail::context().task, &task)) {}
+  ~TaskScope() { detail::context().task = outer_; }
   TaskScope(const TaskScope&) = delete;
   TaskScope& operator=(const TaskScope&) = delete;
 
@@ -136,7 +133,7 @@ class Pool {
   }
 
   void loop() {
-    inside_task = true;
+    detail::context().inside_task = true;
     std::uint64_t seen = 0;
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -213,7 +210,7 @@ int num_threads() {
   return count;
 }
 
-const void* detail::current_task() { return task_of; }
+const void* detail::current_task() { return context().task; }
 
 void detail::prepare_threads() {
   if (num_threads() > 1) acquire_pool();
@@ -225,15 +222,15 @@ void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& t
   ADJOINT_CHECK(count >= 0, "parallel_for: the number of tasks must not be negative; got {}", count);
   ADJOINT_CHECK(task != nullptr, "parallel_for: the task must be a function; got an empty std::function");
   const TaskScope scope(task);
-  if (count <= 1 || inside_task || num_threads() == 1) {
+  if (count <= 1 || detail::context().inside_task || num_threads() == 1) {
     for (std::int64_t i = 0; i < count; ++i) task(i);
     return;
   }
   const std::shared_ptr<Pool> threads = acquire_pool();
   Job job(count, task);
-  inside_task = true;
+  detail::context().inside_task = true;
   threads->run(job);
-  inside_task = false;
+  detail::context().inside_task = false;
   if (job.error) std::rethrow_exception(job.error);
 }
 

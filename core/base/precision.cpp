@@ -1,16 +1,14 @@
 #include <adjoint/core/base/precision.h>
 
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/context.h>
 
 namespace adjoint {
-namespace {
-thread_local Precision current_precision = Precision::kFull;
-}
 
 void set_float32_precision(Precision precision) {
   check_enumerator("set_float32_precision", "Precision", precision, Precision::kTF32);
-  current_precision = precision;
+  detail::context().float32_precision = precision;
 }
-Precision float32_precision() { return current_precision; }
+Precision float32_precision() { return detail::context().float32_precision; }
 
 }  // namespace adjoint

@@ -1,6 +1,7 @@
 #include <adjoint/core/cuda/runtime.h>
 
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/context.h>
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/core/cuda/multiprocessors.h>
 #include <adjoint/core/cuda/spare_workspaces.h>
@@ -18,12 +19,8 @@
 namespace adjoint::cuda {
 namespace {
 
-// Device::index is 8 bits wide.
-constexpr std::size_t kMaxDevices = std::numeric_limits<std::int8_t>::max() + std::size_t{1};
-
-thread_local std::array<cudaStream_t, kMaxDevices> current_streams{};
-
-thread_local int most_multiprocessors = std::numeric_limits<int>::max();
+using adjoint::detail::context;
+using adjoint::detail::kMaxDevices;
 
 // After these errors the context is lost, and every later call fails in the same way.
 bool is_sticky(cudaError_t status) {
@@ -85,10 +82,10 @@ DeviceGuard::~DeviceGuard() {
   if (before_ != device_) cudaSetDevice(before_);
 }
 
-cudaStream_t current_stream(int device) { return current_streams[static_cast<std::size_t>(device)]; }
+cudaStream_t current_stream(int device) { return context().streams[static_cast<std::size_t>(device)]; }
 
 cudaStream_t set_current_stream(int device, cudaStream_t stream) {
-  return std::exchange(current_streams[static_cast<std::size_t>(device)], stream);
+  return std::exchange(context().streams[static_cast<std::size_t>(device)], stream);
 }
 
 void order_streams(int earlier_device, cudaStream_t earlier, int later_device, cudaStream_t later) {
@@ -115,14 +112,14 @@ int multiprocessor_count(int device) {
     ADJOINT_CUDA(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, device));
     count.store(value, std::memory_order_relaxed);
   }
-  return std::min(count.load(std::memory_order_relaxed), most_multiprocessors);
+  return std::min(count.load(std::memory_order_relaxed), context().most_multiprocessors);
 }
 
-LimitMultiprocessors::LimitMultiprocessors(int count) : before_(std::exchange(most_multiprocessors, count)) {}
+LimitMultiprocessors::LimitMultiprocessors(int count) : before_(std::exchange(context().most_multiprocessors, count)) {}
 
-LimitMultiprocessors::~LimitMultiprocessors() { most_multiprocessors = before_; }
+LimitMultiprocessors::~LimitMultiprocessors() { context().most_multiprocessors = before_; }
 
-bool LimitMultiprocessors::is_active() { return most_multiprocessors != std::numeric_limits<int>::max(); }
+bool LimitMultiprocessors::is_active() { return context().most_multiprocessors != std::numeric_limits<int>::max(); }
 
 Workspace::Workspace(std::size_t nbytes, int device) : nbytes_(nbytes), device_(device) {
   if (nbytes_ == 0) return;

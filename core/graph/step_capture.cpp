@@ -59,8 +59,6 @@ void StepRecord::touch() {
 
 // ---- The capture.
 
-constinit thread_local StepCapture* StepCapture::current_ = nullptr;
-
 StepCapture::StepCapture(Device device, std::shared_ptr<BlockArena> arena, std::size_t limit,
                          std::function<bool()> make_room)
     : device_(device),
@@ -68,30 +66,30 @@ StepCapture::StepCapture(Device device, std::shared_ptr<BlockArena> arena, std::
       limit_(limit),
       make_room_(std::move(make_room)),
       blocks_(arena_->begin()) {
-  ADJOINT_ASSERT(current_ == nullptr, "a thread captures one step at a time");
-  current_ = this;
+  ADJOINT_ASSERT(current() == nullptr, "a thread captures one step at a time");
+  context().capture = this;
 }
 
-StepCapture::~StepCapture() { current_ = nullptr; }
+StepCapture::~StepCapture() { context().capture = nullptr; }
 
 void StepCapture::refuse_waiting(const char* call, const Tensor& got) {
-  ADJOINT_CHECK(current_ == nullptr,
+  ADJOINT_CHECK(current() == nullptr,
                 "{}: a captured step (GraphedStep) must not wait for the device; got {} {} on {}; return the tensor "
                 "from the step, and read it there",
                 call, got.dtype(), got.shape(), got.device());
 }
 
 void StepCapture::refuse_waiting(const char* call) {
-  ADJOINT_CHECK(current_ == nullptr,
+  ADJOINT_CHECK(current() == nullptr,
                 "{}: a captured step (GraphedStep) must run on one stream, and not wait for it; call it before or "
                 "behind the step",
                 call);
 }
 
 void StepCapture::refuse_copy(const Tensor& from, const Tensor& to) {
-  if (current_ != nullptr && from.device() == current_->device_) refuse_waiting("copy", from);
+  if (current() != nullptr && from.device() == current()->device_) refuse_waiting("copy", from);
   ADJOINT_CHECK(
-      current_ == nullptr,
+      current() == nullptr,
       "copy: a captured step (GraphedStep) must not copy to its device, for every replay would copy what there "
       "is now; got {} {} on {}; pass it as an input, or copy it before the step",
       to.dtype(), to.shape(), from.device());

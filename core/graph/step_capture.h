@@ -10,6 +10,7 @@
 //   }
 #pragma once
 
+#include <adjoint/core/base/context.h>
 #include <adjoint/core/base/device.h>
 #include <adjoint/core/memory/block_arena.h>
 #include <adjoint/core/tensor/tensor_impl.h>
@@ -93,7 +94,7 @@ class ADJOINT_API StepCapture {
   StepCapture& operator=(const StepCapture&) = delete;
 
   /// This thread's capture; null if there is none.
-  static StepCapture* current() { return current_; }
+  static StepCapture* current() { return context().capture; }
 
   // ---- For what runs in a step.
 
@@ -159,8 +160,6 @@ class ADJOINT_API StepCapture {
   static constexpr std::size_t kValueAlignment = 16;
 
   StepGradient& gradient_of(const Tensor& leaf);
-
-  static constinit thread_local StepCapture* current_;
 
   Device device_;
   std::shared_ptr<BlockArena> arena_;

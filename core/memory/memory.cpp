@@ -1,6 +1,7 @@
 #include <adjoint/core/memory/memory.h>
 
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/context.h>
 #include <adjoint/core/graph/step_capture.h>
 #include <adjoint/core/memory/block_cache.h>
 #include <adjoint/core/memory/large_blocks.h>
@@ -48,7 +49,7 @@ constinit Counts counts[std::size_t{1} + std::numeric_limits<std::int8_t>::max()
 
 Counts& counts_of(Device device) { return counts[device.is_cpu() ? 0 : 1 + static_cast<std::size_t>(device.index)]; }
 
-constinit thread_local MemoryCategory current_category = MemoryCategory::kOther;
+static_assert(MemoryCategory{} == MemoryCategory::kOther, "the initial value in a Context");
 
 void check_device(const char* op, Device device) {
   ADJOINT_CHECK(device.is_cpu() || device.index < cuda_device_count(),
@@ -67,12 +68,12 @@ const char* to_string(MemoryCategory category) {
   return kCategoryNames[static_cast<std::size_t>(category)];
 }
 
-MemoryScope::MemoryScope(MemoryCategory category) : outer_(current_category) {
+MemoryScope::MemoryScope(MemoryCategory category) : outer_(detail::context().memory_category) {
   check_enumerator("MemoryScope", "MemoryCategory", category, MemoryCategory::kWorkspace);
-  current_category = category;
+  detail::context().memory_category = category;
 }
-MemoryScope::~MemoryScope() { current_category = outer_; }
-MemoryCategory MemoryScope::current() { return current_category; }
+MemoryScope::~MemoryScope() { detail::context().memory_category = outer_; }
+MemoryCategory MemoryScope::current() { return detail::context().memory_category; }
 
 void detail::count_memory(Device device, MemoryCategory category, std::size_t nbytes) noexcept {
   Counts& of_device = counts_of(device);

@@ -25,7 +25,6 @@
 namespace adjoint::detail {
 
 constinit std::atomic<bool> Profiling::on_{false};
-constinit thread_local ProfilePlace Profiling::place_;
 
 namespace {
 

@@ -1,6 +1,7 @@
 // How calls report to a Profiler. Internal to core, ops and nn.
 #pragma once
 
+#include <adjoint/core/base/context.h>
 #include <adjoint/core/base/device.h>
 #include <adjoint/core/base/export.h>
 
@@ -21,24 +22,16 @@ struct ProfileSession;
 struct ProfiledRow;
 struct ProfiledThread;
 
-/// This thread's position in the program. The strings live for ever.
-struct ProfilePlace {
-  const std::string* path = nullptr;    // of scopes and module
-  const std::string* caller = nullptr;  // for a gradient
-  std::size_t scopes = 0;               // characters of the path that belong to scopes, including slashes
-};
-
 /// Tells if a Profiler collects, with one relaxed load.
 class ADJOINT_API Profiling {
  public:
   static bool on() { return on_.load(std::memory_order_relaxed); }
-  static ProfilePlace place() { return place_; }
-  static void set_place(ProfilePlace place) { place_ = place; }
+  static ProfilePlace place() { return context().place; }
+  static void set_place(ProfilePlace place) { context().place = place; }
 
  private:
   friend struct ProfileSession;
   static constinit std::atomic<bool> on_;
-  static constinit thread_local ProfilePlace place_;
 };
 
 enum class ProfiledKind : std::uint8_t { kOperator, kScope, kModule };

@@ -1,6 +1,7 @@
 #include <adjoint/core/tensor/random.h>
 
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/context.h>
 #include <adjoint/core/tensor/philox.h>
 
 #include <atomic>
@@ -62,7 +63,6 @@ struct ThreadGenerator {
   std::uint64_t time = 0;
 };
 constinit thread_local ThreadGenerator own;
-constinit thread_local Generator* guarded = nullptr;  // of the innermost guard
 
 // The thread that loads the library counts as the one that set the seed.
 [[maybe_unused]] const bool loader_seeded = (manual_seed(0), true);
@@ -70,7 +70,7 @@ constinit thread_local Generator* guarded = nullptr;  // of the innermost guard
 }  // namespace
 
 Generator& default_generator() {
-  if (guarded != nullptr) return *guarded;
+  if (Generator* const guarded = detail::context().generator) return *guarded;
   if (own.time != process_seed.time.load(std::memory_order_relaxed)) {
     const std::lock_guard lock(process_seed.mutex);
     own = {Generator(process_seed.value).fork(process_seed.threads++), process_seed.time};
@@ -79,7 +79,7 @@ Generator& default_generator() {
 }
 
 void manual_seed(std::uint64_t seed) {
-  if (guarded != nullptr) {
+  if (Generator* const guarded = detail::context().generator) {
     *guarded = Generator(seed);
     return;
   }
@@ -90,7 +90,7 @@ void manual_seed(std::uint64_t seed) {
 }
 
 GeneratorGuard::GeneratorGuard(const Generator& generator)
-    : generator_(generator), outer_(std::exchange(guarded, &generator_)) {}
-GeneratorGuard::~GeneratorGuard() { guarded = outer_; }
+    : generator_(generator), outer_(std::exchange(detail::context().generator, &generator_)) {}
+GeneratorGuard::~GeneratorGuard() { detail::context().generator = outer_; }
 
 }  // namespace adjoint

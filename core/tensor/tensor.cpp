@@ -2,11 +2,11 @@
 // next.
 #include <adjoint/core/tensor/tensor.h>
 
-#include <adjoint/core/autograd/gradient_places.h>
 #include <adjoint/core/autograd/node.h>
 #include <adjoint/core/autograd/state_log.h>
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/context.h>
 #include <adjoint/core/graph/step_capture.h>
 #include <adjoint/core/tensor/convert.h>
 #include <adjoint/core/tensor/copy.h>
@@ -120,10 +120,6 @@ void check_floating(const char* op, DType dtype) {
 }
 
 Tensor make_tensor(const TensorSpec& spec, Device device) {
-  const bool is_contiguous = spec.format.value_or(kContiguous) == kContiguous;
-  if (detail::GradientPlaces* const places = detail::GradientPlaces::current(); places && is_contiguous) [[unlikely]] {
-    if (Tensor place = places->take(spec, device); place.defined()) return place;
-  }
   const std::int64_t numel = spec.shape.numel();
   return wrap_storage(Storage::allocate(checked_nbytes(spec, numel), device, &spec), spec, numel);
 }
@@ -293,24 +289,34 @@ TensorOptions Tensor::options() const {
 
 // ---- Elements.
 
+namespace {
+
+// Every access to elements, of kernels and of programs, passes here: a capture that missed one would replay a graph on
+// memory that is gone, and a log that missed one could not restore it.
+void* access(const Tensor& tensor, bool writes) {
+  const TensorImpl& impl = *tensor.impl();
+  const detail::Context& context = detail::context();
+  if (context.capture != nullptr) [[unlikely]]
+    context.capture->use(tensor, writes);
+  if (writes) {
+    if (context.state_log != nullptr) [[unlikely]]
+      context.state_log->before_write(impl.storage);
+    impl.storage->bump_version();
+  }
+  auto* const data = static_cast<std::byte*>(impl.storage->data());
+  return data == nullptr ? nullptr : data + impl.offset * adjoint::element_size(impl.dtype);
+}
+
+}  // namespace
+
 const void* Tensor::raw_data() const {
-  const TensorImpl& impl = checked("raw_data", this->impl());
-  if (impl.storage->data() == nullptr) return nullptr;
-  if (detail::StepCapture* const capture = detail::StepCapture::current()) [[unlikely]]
-    capture->use(*this, false);
-  return static_cast<const std::byte*>(impl.storage->data()) + impl.offset * adjoint::element_size(impl.dtype);
+  checked("raw_data", impl());
+  return access(*this, false);
 }
 
 void* Tensor::raw_mutable_data() {
-  checked("raw_mutable_data", impl());
-  const void* data = raw_data();
-  check_not_frozen("raw_mutable_data", *impl_);
-  if (detail::StateLog* const log = detail::StateLog::current()) [[unlikely]]
-    log->before_write(impl_->storage);
-  impl_->storage->bump_version();
-  if (detail::StepCapture* const capture = detail::StepCapture::current()) [[unlikely]]
-    capture->use(*this, true);
-  return const_cast<void*>(data);
+  check_not_frozen("raw_mutable_data", checked("raw_mutable_data", impl()));
+  return access(*this, true);
 }
 
 namespace {
