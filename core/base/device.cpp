@@ -56,6 +56,18 @@ int cuda_device_count() {
 
 bool cuda_is_available() { return cuda_device_count() > 0; }
 
+int compute_capability(Device device) {
+  if (device.is_cpu()) return 0;
+  ADJOINT_CHECK(device.index < cuda_device_count(),
+                "compute_capability: the device must exist; got {}, with {} CUDA devices available", device,
+                cuda_device_count());
+#if defined(ADJOINT_WITH_CUDA)
+  return cuda::compute_capability(device.index);
+#else
+  return 0;
+#endif
+}
+
 Device default_device() { return cuda_is_available() ? Device(DeviceType::kCUDA, default_gpu) : kCPU; }
 
 }  // namespace adjoint

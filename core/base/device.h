@@ -47,6 +47,9 @@ ADJOINT_API std::ostream& operator<<(std::ostream& out, Device device);
 /// The number of CUDA devices that this build can use; 0 if it was built without CUDA.
 ADJOINT_API int cuda_device_count();
 ADJOINT_API bool cuda_is_available();
+/// 10 * major + minor of a CUDA device's compute capability: 90 for an H100. 0 for the CPU. Throws Error for a device
+/// that does not exist.
+ADJOINT_API int compute_capability(Device device);
 /// kCUDA if a CUDA device is available, else kCPU.
 ADJOINT_API Device default_device();
 

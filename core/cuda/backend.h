@@ -19,6 +19,8 @@ namespace adjoint::cuda {
 
 /// The devices that this process can use; 0 if there is no driver. Never throws.
 int device_count();
+/// 10 * major + minor.
+int compute_capability(int device);
 
 /// `nbytes` > 0 bytes in the order of the device's current stream, which `*stream` receives for release().
 /// Throws OutOfMemoryError.

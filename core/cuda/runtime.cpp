@@ -54,6 +54,13 @@ int device_count() {
   return count;
 }
 
+int compute_capability(int device) {
+  int major = 0, minor = 0;
+  ADJOINT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  ADJOINT_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  return 10 * major + minor;
+}
+
 void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) [[likely]]
     return;

@@ -21,7 +21,7 @@ template <class F>
 Tensor by_parts(const Tensor& of, F f) {
   std::vector<Tensor> parts;
   for (std::int64_t at = 0; at < of.size(0); at += kAtOnce)
-    parts.push_back(f(of.narrow(0, at, std::min(kAtOnce, of.size(0) - at))).to(adjoint::kCPU));
+    parts.push_back(f(of.narrow(0, at, std::min(kAtOnce, of.size(0) - at))).to(adjoint::kCPU).contiguous());
   return adjoint::cat(parts);
 }
 
@@ -43,7 +43,8 @@ Tensor sample(const Model& model, std::int64_t count, std::uint64_t seed, adjoin
   const adjoint::GeneratorGuard guard{adjoint::Generator(seed)};
   std::vector<Tensor> parts;
   for (std::int64_t at = 0; at < count; at += kAtOnce)
-    parts.push_back(examples::to_bytes(model.sample(std::min(kAtOnce, count - at), device)).to(adjoint::kCPU));
+    parts.push_back(
+        examples::to_bytes(model.sample(std::min(kAtOnce, count - at), device)).to(adjoint::kCPU).contiguous());
   return adjoint::cat(parts);
 }
 

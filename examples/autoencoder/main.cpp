@@ -2,6 +2,7 @@
 #include "apply.h"
 #include "trainer.h"
 
+#include "common/memory_format.h"
 #include "common/output.h"
 #include "common/pictures.h"
 #include "common/program.h"
@@ -33,9 +34,9 @@ struct VerbOptions {
 
 void check(const char* option, std::int64_t value) { check_option(option, value, 1, 10'000); }
 
-std::unique_ptr<Model> model_on(const std::string& path, adjoint::Device device) {
+std::unique_ptr<Model> model_on(const std::string& path, adjoint::Device device, adjoint::MemoryFormat format) {
   std::unique_ptr<Model> model = load_model(path);
-  model->module().to(device);
+  examples::placed(model->module(), device, format);
   return model;
 }
 
@@ -52,10 +53,10 @@ Tensor read_squares(const std::string& path) {
   return adjoint::stack(squares);
 }
 
-void reconstruct(const VerbOptions& options, adjoint::Device device) {
+void reconstruct(const VerbOptions& options, adjoint::Device device, adjoint::MemoryFormat format) {
   check("--columns", options.columns);
   examples::check_output("autoencoder", options.output);
-  const auto model = model_on(options.model, device);
+  const auto model = model_on(options.model, device, format);
   const Tensor pictures = read_squares(options.from);
   const Tensor back = reconstruct(*model, pictures, device);
   data::write_image(options.output, compared(pictures, back, options.columns));
@@ -63,33 +64,33 @@ void reconstruct(const VerbOptions& options, adjoint::Device device) {
              static_cast<double>(model->kept()) * model->bits());
 }
 
-void sample(const VerbOptions& options, adjoint::Device device) {
+void sample(const VerbOptions& options, adjoint::Device device, adjoint::MemoryFormat format) {
   check("--count", options.count);
   examples::check_output("autoencoder", options.output);
   check("--columns", options.columns);
-  const auto model = model_on(options.model, device);
+  const auto model = model_on(options.model, device, format);
   data::write_image(options.output,
                     examples::tiled(sample(*model, options.count, options.seed, device), options.columns));
 }
 
-void walk(const VerbOptions& options, adjoint::Device device) {
+void walk(const VerbOptions& options, adjoint::Device device, adjoint::MemoryFormat format) {
   check("--steps", options.steps);
   examples::check_output("autoencoder", options.output);
-  const auto model = model_on(options.model, device);
+  const auto model = model_on(options.model, device, format);
   const Tensor from = read_square(options.from), to = read_square(options.to);
   data::write_image(options.output, examples::tiled(walk(*model, from, to, options.steps, device), options.steps));
 }
 
-void encode(const VerbOptions& options, adjoint::Device device) {
+void encode(const VerbOptions& options, adjoint::Device device, adjoint::MemoryFormat format) {
   examples::check_output("autoencoder", options.output, {".npy"});
-  const auto model = model_on(options.model, device);
+  const auto model = model_on(options.model, device, format);
   data::write_npy(options.output, compress(*model, read_squares(options.from), device));
 }
 
-void decode(const VerbOptions& options, adjoint::Device device) {
+void decode(const VerbOptions& options, adjoint::Device device, adjoint::MemoryFormat format) {
   check("--columns", options.columns);
   examples::check_output("autoencoder", options.output);
-  const auto model = model_on(options.model, device);
+  const auto model = model_on(options.model, device, format);
   const Tensor kept = data::read_npy(options.from);
   try {
     data::write_image(options.output, examples::tiled(decompress(*model, kept, device), options.columns));
@@ -106,6 +107,7 @@ void decode(const VerbOptions& options, adjoint::Device device) {
 int main(int argc, char** argv) {
   using namespace autoencoder;
   examples::Program program("autoencoder", "Trains autoencoders, which compress pictures and restore them.");
+  program.add_memory_format();
   Options options;
   program.defaults().lr = 2e-3;
   program.defaults().steps = 10000;
@@ -116,8 +118,11 @@ int main(int argc, char** argv) {
   program.on_train([&](const examples::Run& run) { return std::make_unique<Trainer>(options, run); });
 
   VerbOptions verbs;
-  const auto verb = [&](const char* name, const char* text, void (*action)(const VerbOptions&, adjoint::Device)) {
-    CLI::App& app = program.verb(name, text, [&verbs, action](adjoint::Device device) { action(verbs, device); });
+  const auto verb = [&](const char* name, const char* text,
+                        void (*action)(const VerbOptions&, adjoint::Device, adjoint::MemoryFormat)) {
+    CLI::App& app = program.verb(name, text, [&program, &verbs, action](adjoint::Device device) {
+      action(verbs, device, program.memory_format());
+    });
     app.add_option("model", verbs.model, "model.safetensors of a training")->required();
     return &app;
   };

@@ -1,5 +1,7 @@
 #include "prior.h"
 
+#include "common/memory_format.h"
+
 #include <adjoint/core/base/error.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/pad/pad.h>
@@ -36,7 +38,7 @@ Prior::Prior(std::int64_t codes, std::int64_t width, std::int64_t blocks)
 }
 
 Tensor Prior::operator()(const Tensor& codes) const {
-  const Tensor x = embedding_(codes).permute({0, 3, 1, 2}).contiguous();
+  const Tensor x = examples::in_format(embedding_(codes).permute({0, 3, 1, 2}), examples::format_of(*this));
   Tensor u = down_by_one(first_above_(above(x)));
   Tensor l = down_by_one(first_line_(x)) + right_by_one(first_left_(adjoint::pad(x, {0, 0, 1, 0})));
   const auto relu = [](const Tensor& of) { return adjoint::relu(of); };

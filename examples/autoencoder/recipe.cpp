@@ -4,6 +4,7 @@
 #include "vqvae.h"
 
 #include "common/drawn.h"
+#include "common/memory_format.h"
 
 #include <adjoint/core/base/error.h>
 #include <adjoint/nn/data_parallel.h>
@@ -23,12 +24,12 @@ using adjoint::Tensor;
 
 class VaeRecipe final : public Recipe {
  public:
-  VaeRecipe(const Options& options, adjoint::Device device)
+  VaeRecipe(const Options& options, adjoint::Device device, adjoint::MemoryFormat format)
       : beta_(options.beta),
         latent_(options.latent),
         device_(device),
         model_({.latent = options.latent, .features = options.features}),
-        parallel_((model_.to(device), model_)) {}
+        parallel_(examples::placed(model_, device, format)) {}
 
   Model& model() override { return model_; }
   std::vector<std::string> names() const override { return {"loss"}; }
@@ -54,12 +55,12 @@ class VaeRecipe final : public Recipe {
 
 class VqVaeRecipe final : public Recipe {
  public:
-  VqVaeRecipe(const Options& options, double variance, adjoint::Device device)
+  VqVaeRecipe(const Options& options, double variance, adjoint::Device device, adjoint::MemoryFormat format)
       : commitment_(options.commitment),
         variance_(variance),
         device_(device),
         model_({.codes = options.codes, .width = options.code_width, .features = options.features}),
-        parallel_((model_.to(device), model_)) {}
+        parallel_(examples::placed(model_, device, format)) {}
 
   Model& model() override { return model_; }
   std::vector<std::string> names() const override { return {"loss", "prior_loss"}; }
@@ -105,12 +106,12 @@ void Options::add_to(examples::Settings& settings) {
   settings.add("--commitment", commitment, "Weight of the distance of vectors to their codes").range(0.0, 1e6);
 }
 
-std::unique_ptr<Recipe> Recipe::of(const Options& options, double variance, std::int64_t batch,
-                                   adjoint::Device device) {
+std::unique_ptr<Recipe> Recipe::of(const Options& options, double variance, std::int64_t batch, adjoint::Device device,
+                                   adjoint::MemoryFormat format) {
   if (options.model == "vae" && batch < 2)  // with one, BatchNorm's statistics are those of the picture
     throw adjoint::Error(fmt::format("autoencoder: --batch must be at least 2 with --model vae; got {}", batch));
-  if (options.model == "vae") return std::make_unique<VaeRecipe>(options, device);
-  return std::make_unique<VqVaeRecipe>(options, variance, device);
+  if (options.model == "vae") return std::make_unique<VaeRecipe>(options, device, format);
+  return std::make_unique<VqVaeRecipe>(options, variance, device, format);
 }
 
 }  // namespace autoencoder

@@ -30,8 +30,8 @@ struct Options {
 class Recipe {
  public:
   /// `variance` of the elements that are trained on, `batch` pictures a step. Throws Error for options that cannot be.
-  static std::unique_ptr<Recipe> of(const Options& options, double variance, std::int64_t batch,
-                                    adjoint::Device device);
+  static std::unique_ptr<Recipe> of(const Options& options, double variance, std::int64_t batch, adjoint::Device device,
+                                    adjoint::MemoryFormat format);
   virtual ~Recipe() = default;
   Recipe(const Recipe&) = delete;
   Recipe& operator=(const Recipe&) = delete;

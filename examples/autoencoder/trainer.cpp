@@ -2,6 +2,8 @@
 
 #include "apply.h"
 
+#include "common/memory_format.h"
+
 #include <adjoint/data/image.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/ops/reduce/reduce.h>
@@ -38,7 +40,7 @@ Trainer::Trainer(const Options& options, const examples::Run& run)
       arithmetic_(run.precision),
       source_("autoencoder", options.images, options.drawn, run.batch * std::min<std::int64_t>(run.test_every, 1000),
               true),
-      recipe_(Recipe::of(options, variance_of(*source_.training), run.batch, run.device)),
+      recipe_(Recipe::of(options, variance_of(*source_.training), run.batch, run.device, run.memory_format)),
       adam_(recipe_->model().module().parameters(), {.lr = run.lr}),
       schedule_(adam_, {.T_max = run.steps, .warmup = {.steps = std::min<std::int64_t>(100, run.steps / 10)}}),
       loader_(*source_.training, {.batch_size = run.batch, .workers = 1, .seed = run.data_seed, .device = run.device}) {
@@ -63,7 +65,8 @@ std::string Trainer::description() const {
 
 std::vector<Tensor> Trainer::next() {
   for (;;) {
-    if (auto batch = loader_.next()) return {batch->input, recipe_->random(run_.batch)};  // none: an epoch's end
+    if (auto batch = loader_.next())  // none: an epoch's end
+      return {examples::in_format(batch->input, run_.memory_format), recipe_->random(run_.batch)};
   }
 }
 

@@ -1,6 +1,7 @@
 #include "vae.h"
 
 #include "common/drawn.h"
+#include "common/memory_format.h"
 
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
@@ -54,13 +55,17 @@ nn::Sequential Vae::decoder(const VaeOptions& o) {
   layers.append(nn::BatchNorm2d(in));
   layers.append(nn::ReLU());
   layers.append(nn::ConvTranspose2d(in, kPicture, {.kernel_size = 4, .stride = 2, .padding = 1}));
-  return layers;
+  return examples::in_format_after(2, layers);
 }
 
 Vae::Vae(const VaeOptions& options) : Module("Vae"), options_(checked(options)) {}
 
+Tensor Vae::encoded(const Tensor& pictures) const {
+  return encoder_(examples::in_format(pictures, examples::format_of(encoder_)));
+}
+
 Vae::Output Vae::operator()(const Tensor& pictures, const Tensor& noise) const {
-  const Tensor both = encoder_(pictures).to(adjoint::kFloat32);
+  const Tensor both = encoded(pictures).to(adjoint::kFloat32);
   const Tensor mean = both.narrow(1, 0, options_.latent);
   const Tensor log_variance = both.narrow(1, options_.latent, options_.latent);
   return {decode(mean + noise * adjoint::exp(0.5 * log_variance)), mean, log_variance};
@@ -71,7 +76,7 @@ nlohmann::json Vae::options() const {
 }
 
 Tensor Vae::encode(const Tensor& pictures) const {
-  return encoder_(pictures).narrow(1, 0, options_.latent).to(adjoint::kFloat32).contiguous();
+  return encoded(pictures).narrow(1, 0, options_.latent).to(adjoint::kFloat32).contiguous();
 }
 
 Tensor Vae::decode(const Tensor& latent) const { return decoder_(latent).to(adjoint::kFloat32); }

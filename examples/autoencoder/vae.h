@@ -42,6 +42,7 @@ class Vae final : public adjoint::nn::Module, public Model {
  private:
   static adjoint::nn::Sequential encoder(const VaeOptions& options);
   static adjoint::nn::Sequential decoder(const VaeOptions& options);
+  adjoint::Tensor encoded(const adjoint::Tensor& pictures) const;  // mean and log variance, (N, 2 latent)
 
   VaeOptions options_;
   adjoint::nn::Child<adjoint::nn::Sequential> encoder_ = register_module("encoder", encoder(options_));

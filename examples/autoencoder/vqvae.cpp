@@ -1,6 +1,7 @@
 #include "vqvae.h"
 
 #include "common/drawn.h"
+#include "common/memory_format.h"
 
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
@@ -65,7 +66,7 @@ VqVae::VqVae(const VqVaeOptions& options) : Module("VqVae"), options_(checked(op
 
 VqVae::Output VqVae::operator()(const Tensor& pictures) const {
   const Tensor vectors = encode(pictures);
-  const Tensor codes = codebook_.nearest(vectors), rounded = codebook_.vectors(codes);
+  const Tensor codes = codebook_.nearest(vectors), rounded = vectors_of(codes);
   const Tensor through = vectors + (rounded - vectors.detach());
   return {decoder_(through).to(adjoint::kFloat32), adjoint::mse_loss(vectors, rounded),
           adjoint::cross_entropy(prior_(codes).to(adjoint::kFloat32), codes), vectors.detach(), codes};
@@ -75,13 +76,19 @@ nlohmann::json VqVae::options() const {
   return {{"kind", "vqvae"}, {"codes", options_.codes}, {"width", options_.width}, {"features", options_.features}};
 }
 
-Tensor VqVae::encode(const Tensor& pictures) const { return encoder_(pictures).to(adjoint::kFloat32); }
+Tensor VqVae::encode(const Tensor& pictures) const {
+  return encoder_(examples::in_format(pictures, examples::format_of(encoder_))).to(adjoint::kFloat32);
+}
+
+Tensor VqVae::vectors_of(const Tensor& codes) const {
+  return examples::in_format(codebook_.vectors(codes), examples::format_of(decoder_));
+}
 
 Tensor VqVae::sample(std::int64_t count, adjoint::Device device) const {
   return decompress(prior_.sample(count, kGrid, kGrid, device));
 }
 
-Tensor VqVae::decompress(const Tensor& kept) const { return decoder_(codebook_.vectors(kept)).to(adjoint::kFloat32); }
+Tensor VqVae::decompress(const Tensor& kept) const { return decoder_(vectors_of(kept)).to(adjoint::kFloat32); }
 
 std::int64_t VqVae::kept() const { return kGrid * kGrid; }
 

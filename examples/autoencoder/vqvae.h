@@ -52,6 +52,7 @@ class VqVae final : public adjoint::nn::Module, public Model {
   static constexpr std::int64_t kPriorBlocks = 4;
   static adjoint::nn::Sequential encoder(const VqVaeOptions& options);
   static adjoint::nn::Sequential decoder(const VqVaeOptions& options);
+  adjoint::Tensor vectors_of(const adjoint::Tensor& codes) const;  // in the format of the decoder's filters
 
   VqVaeOptions options_;
   adjoint::nn::Child<adjoint::nn::Sequential> encoder_ = register_module("encoder", encoder(options_));

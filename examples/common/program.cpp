@@ -2,6 +2,7 @@
 
 #include "common/arithmetic.h"
 #include "common/interrupt.h"
+#include "common/memory_format.h"
 #include "common/run_folder.h"
 
 #include <adjoint/core/base/error.h>
@@ -119,10 +120,26 @@ Program::Program(std::string name, const std::string& description)
   settings_.add("--quick", run_.quick, "Smaller and shorter: minutes on two CPU cores");
 }
 
+void Program::add_memory_format() {
+  format_ = &settings_
+                 .add("--memory-format", memory_format_,
+                      fmt::format("Order of images in memory: {}; auto: channels-last on a GPU of compute capability "
+                                  "9.0 or later, unless --precision is float32",
+                                  fmt::join(memory_formats(), ", ")))
+                 .choices(memory_formats())
+                 .added();
+}
+
 CLI::App& Program::verb(const std::string& name, const std::string& description,
                         std::function<void(adjoint::Device device)> action) {
   CLI::App* app = app_.add_subcommand(name, description);
   app->add_option("--device", device_, "cpu, cuda, cuda:1, ..., or auto: a GPU if there is one");
+  if (format_ != nullptr) {
+    app->add_option("--memory-format", memory_format_,
+                    fmt::format("Order of images in memory: {}; auto: contiguous, because this command computes in "
+                                "float32",
+                                fmt::join(memory_formats(), ", ")));
+  }
   verbs_.push_back({app, std::move(action)});
   return *app;
 }
@@ -142,12 +159,20 @@ adjoint::Device Program::device() const {
   throw adjoint::Error(fmt::format("{}: --device must be cpu or one of the {}; got '{}'", name_, devices, device_));
 }
 
+void Program::choose_format(adjoint::Device device, const std::string& precision) {
+  if (format_ == nullptr) return;
+  format_->check(name_);
+  run_.memory_format = memory_format_of(memory_format_, device, precision);
+}
+
 void Program::load_settings() {
   const auto path = std::filesystem::path(run_.out) / Loop::kCheckpoint;
   const std::int64_t asked = run_.steps;
+  const std::string asked_format = memory_format_;
   try {
     settings_.load(State::settings(path));
     if (steps_->option().count() > 0) run_.steps = asked;
+    if (format_ != nullptr && format_->option().count() > 0) memory_format_ = asked_format;
     settings_.check();
   } catch (const nlohmann::json::exception& error) {
     throw adjoint::Error(fmt::format("{}: cannot resume from '{}': {}", name_, path.string(), error.what()));
@@ -191,6 +216,7 @@ int Program::train() {
     settings_.check();
   }
   run_.device = device();
+  choose_format(run_.device, run_.precision);
   if (run_.graph && train_->count("--graph") > 0 && run_.device.is_cpu() && rank == 0)
     fmt::print("{}: --graph: a CPU has no CUDA graphs; every step runs as usual\n", name_);
   RunFolder folder(name_, run_.out);
@@ -278,7 +304,7 @@ int Program::dispatch(int argc, char** argv) {
                                          "Resume the training in --out with its settings; --steps changes its length");
   train_->add_flag("--overwrite", overwrite_, "Replace the training in --out")->excludes(resume);
   for (const auto& setting : settings_.all()) {
-    if (setting.get() != steps_) resume->excludes(&setting->option());
+    if (setting.get() != steps_ && setting.get() != format_) resume->excludes(&setting->option());
     // The help shows the program's defaults, which it may have set after it made the option.
     if (!setting->option().get_default_str().empty()) setting->option().capture_default_str();
   }
@@ -294,7 +320,9 @@ int Program::dispatch(int argc, char** argv) {
   }
   for (const Verb& verb : verbs_) {
     if (!*verb.app) continue;
-    verb.action(device());
+    const adjoint::Device chosen = device();
+    choose_format(chosen, "float32");
+    verb.action(chosen);
     return 0;
   }
   return train();

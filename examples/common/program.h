@@ -43,14 +43,20 @@ class Program {
   Setting<std::int64_t>& test_every() { return *test_every_; }
   Setting<std::string>& precision() { return *precision_; }
 
+  /// Adds --memory-format to `train`, which sets Run::memory_format, and to the verbs that are added afterwards.
+  void add_memory_format();
+  /// In a verb's action, the format of its networks. Verbs compute in float32.
+  adjoint::MemoryFormat memory_format() const { return run_.memory_format; }
+
   /// Makes the training, once the options are known. Throws Error if there is nothing to train on.
   void on_train(std::function<std::unique_ptr<Training>(const Run& run)> make) { make_ = std::move(make); }
   /// A verb beside `train`. It has --device.
   CLI::App& verb(const std::string& name, const std::string& description,
                  std::function<void(adjoint::Device device)> action);
 
-  // `train --resume --steps 2000` makes a training longer. A new training begins in a folder that holds another one
-  // only with --overwrite. Without --test-every there are five tests at least.
+  // `train --resume --steps 2000` makes a training longer, and --memory-format may differ from the checkpoint's. A new
+  // training begins in a folder that holds another one only with --overwrite. Without --test-every there are five tests
+  // at least.
 
   /// Returns the exit code: 0; 1 after an error, which is one line on standard error; 2 for wrong usage; 128 plus the
   /// signal if a training was interrupted.
@@ -67,6 +73,7 @@ class Program {
   void load_settings();
   void check_not_held() const;
   adjoint::Device device() const;
+  void choose_format(adjoint::Device device, const std::string& precision);
 
   std::string name_;
   CLI::App app_;
@@ -74,8 +81,8 @@ class Program {
   Run run_;
   Settings settings_;
   Setting<std::int64_t>*steps_, *batch_, *test_every_;
-  Setting<std::string>* precision_;
-  std::string device_ = "auto";
+  Setting<std::string>*precision_, *format_ = nullptr;
+  std::string device_ = "auto", memory_format_ = "auto";
   bool resume_ = false, overwrite_ = false;
   std::function<std::unique_ptr<Training>(const Run&)> make_;
   std::vector<Verb> verbs_;

@@ -10,6 +10,7 @@
 
 #include <adjoint/core/base/device.h>
 #include <adjoint/core/graph/graphed_step.h>
+#include <adjoint/core/tensor/memory_format.h>
 #include <adjoint/core/tensor/tensor.h>
 #include <adjoint/data/log.h>
 #include <adjoint/nn/background_writer.h>
@@ -32,6 +33,8 @@ struct Run {
   std::string program;
   adjoint::Device device;
   std::string precision = "tf32";
+  /// Of filters and batches, in programs with --memory-format.
+  adjoint::MemoryFormat memory_format = adjoint::kContiguous;
   std::int64_t steps = 1000, batch = 16;
   /// Steps between two tests, after each of which a checkpoint is written.
   std::int64_t test_every = 100;

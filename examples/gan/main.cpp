@@ -2,6 +2,7 @@
 #include "sample.h"
 #include "trainer.h"
 
+#include "common/memory_format.h"
 #include "common/output.h"
 #include "common/program.h"
 
@@ -36,22 +37,22 @@ void check(const char* option, std::int64_t value) {
     throw adjoint::Error(fmt::format("gan: {} must be from 1 to {}; got {}", option, kMost, value));
 }
 
-void sample(const SampleOptions& options, adjoint::Device device) {
+void sample(const SampleOptions& options, adjoint::Device device, adjoint::MemoryFormat format) {
   check("--count", options.count);
   check("--columns", options.columns);
   examples::check_output("gan", options.to);
   Generator model = load_model(options.model);
-  model.to(device);
+  examples::placed(model, device, format);
   const Tensor noise = noise_of(options.seed, options.count, model.options().latent);
   data::write_image(options.to, tiled(generate(model, noise, device), options.columns));
 }
 
-void interpolate(const SampleOptions& options, adjoint::Device device) {
+void interpolate(const SampleOptions& options, adjoint::Device device, adjoint::MemoryFormat format) {
   check("--rows", options.rows);
   check("--steps", options.steps);
   examples::check_output("gan", options.to);
   Generator model = load_model(options.model);
-  model.to(device);
+  examples::placed(model, device, format);
   const Tensor noise = noise_of(options.seed, 2 * options.rows, model.options().latent);
   std::vector<Tensor> rows;
   for (std::int64_t row = 0; row < options.rows; ++row)
@@ -71,6 +72,7 @@ void add_common(CLI::App& verb, SampleOptions& options) {
 int main(int argc, char** argv) {
   using namespace gan;
   examples::Program program("gan", "Trains a network that makes small pictures from noise.");
+  program.add_memory_format();
   Options options;
   program.defaults().lr = 5e-4;
   program.defaults().steps = 10000;
@@ -81,13 +83,14 @@ int main(int argc, char** argv) {
   program.on_train([&](const examples::Run& run) { return std::make_unique<Trainer>(options, run); });
 
   SampleOptions sampling, walking;
-  CLI::App& samples =
-      program.verb("sample", "Make a grid of pictures", [&](adjoint::Device device) { sample(sampling, device); });
+  CLI::App& samples = program.verb("sample", "Make a grid of pictures",
+                                   [&](adjoint::Device device) { sample(sampling, device, program.memory_format()); });
   add_common(samples, sampling);
   samples.add_option("--count", sampling.count, "Pictures")->capture_default_str();
   samples.add_option("--columns", sampling.columns, "Pictures per row")->capture_default_str();
-  CLI::App& walks = program.verb("interpolate", "Make rows of pictures, each between two pictures",
-                                 [&](adjoint::Device device) { interpolate(walking, device); });
+  CLI::App& walks =
+      program.verb("interpolate", "Make rows of pictures, each between two pictures",
+                   [&](adjoint::Device device) { interpolate(walking, device, program.memory_format()); });
   add_common(walks, walking);
   walks.add_option("--rows", walking.rows, "Rows")->capture_default_str();
   walks.add_option("--steps", walking.steps, "Pictures per row")->capture_default_str();

@@ -2,6 +2,8 @@
 
 #include "sample.h"
 
+#include "common/memory_format.h"
+
 #include <adjoint/core/base/error.h>
 #include <adjoint/data/image.h>
 #include <adjoint/ops/join/join.h>
@@ -96,8 +98,8 @@ Trainer::Trainer(const Options& options, const examples::Run& run, std::shared_p
       source_(std::move(source)),
       generator_({.latent = options.latent, .features = options.features}),
       discriminator_(options.features, recipe_.normalisation),
-      parallel_g_((generator_.to(run.device), generator_)),
-      parallel_d_((discriminator_.to(run.device), discriminator_)),
+      parallel_g_(examples::placed(generator_, run.device, run.memory_format)),
+      parallel_d_(examples::placed(discriminator_, run.device, run.memory_format)),
       adam_g_(generator_.parameters(), {.lr = run.lr, .betas = recipe_.betas}),
       adam_d_(discriminator_.parameters(), {.lr = run.lr, .betas = recipe_.betas}),
       ema_(generator_, {.decay = options.ema, .warmup = true, .use_buffers = true}),
@@ -136,7 +138,8 @@ std::vector<Tensor> Trainer::next() {
     const auto batch = loader_.next();
     if (!batch) continue;  // an epoch's end
     const Tensor noise = Tensor::randn({real + run_.batch, options_.latent}, {.device = run_.device});
-    return {batch->input, noise, Tensor::rand({real}, {.device = run_.device})};
+    return {examples::in_format(batch->input, run_.memory_format), noise,
+            Tensor::rand({real}, {.device = run_.device})};
   }
 }
 

@@ -2,6 +2,7 @@
 #include "predict.h"
 #include "trainer.h"
 
+#include "common/memory_format.h"
 #include "common/output.h"
 #include "common/program.h"
 
@@ -26,11 +27,11 @@ struct PredictOptions {
   std::int64_t tile = 256;
 };
 
-void predict(const PredictOptions& options, adjoint::Device device) {
+void predict(const PredictOptions& options, adjoint::Device device, adjoint::MemoryFormat format) {
   examples::check_output("segmentation", options.to);
   if (!options.classes.empty()) examples::check_output("segmentation", options.classes, {".png"});
   NamedModel loaded = load_model(options.model);
-  loaded.model.to(device);
+  examples::placed(loaded.model, device, format);
   const Tensor picture = data::read_image(options.from, {.channels = data::Channels::kRGB});
   const Tensor classes = classes_of(scores(loaded.model, picture, device, options.tile));
   data::write_image(options.to, overlay(picture, classes));
@@ -44,9 +45,9 @@ void predict(const PredictOptions& options, adjoint::Device device) {
 }
 
 void evaluate(const std::string& model_path, const std::string& images, const std::string& masks,
-              adjoint::Device device) {
+              adjoint::Device device, adjoint::MemoryFormat format) {
   NamedModel loaded = load_model(model_path);
-  loaded.model.to(device);
+  examples::placed(loaded.model, device, format);
   const MaskedPictures found = read_masked(images, masks);
   const std::int64_t classes = loaded.model.options().classes;
   if (found.classes > classes) {
@@ -68,6 +69,7 @@ void evaluate(const std::string& model_path, const std::string& images, const st
 int main(int argc, char** argv) {
   using namespace segmentation;
   examples::Program program("segmentation", "Trains a network that names the class of each pixel of a picture.");
+  program.add_memory_format();
   Options options;
   program.defaults().lr = 2e-3;
   program.defaults().steps = 4000;
@@ -77,8 +79,9 @@ int main(int argc, char** argv) {
   program.on_train([&](const examples::Run& run) { return std::make_unique<Trainer>(options, run); });
 
   PredictOptions prediction;
-  CLI::App& predicting = program.verb("predict", "Colour a picture by the classes of its pixels",
-                                      [&](adjoint::Device device) { predict(prediction, device); });
+  CLI::App& predicting =
+      program.verb("predict", "Colour a picture by the classes of its pixels",
+                   [&](adjoint::Device device) { predict(prediction, device, program.memory_format()); });
   predicting.add_option("model", prediction.model, "model.safetensors of a training")->required();
   predicting.add_option("input", prediction.from, "PNG or JPEG file")->required();
   predicting.add_option("output", prediction.to, "Coloured picture to write, PNG or JPEG")->required();
@@ -87,8 +90,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
 
   std::string model, images, masks;
-  CLI::App& evaluating = program.verb("eval", "Measure a model on pictures with masks",
-                                      [&](adjoint::Device device) { evaluate(model, images, masks, device); });
+  CLI::App& evaluating = program.verb("eval", "Measure a model on pictures with masks", [&](adjoint::Device device) {
+    evaluate(model, images, masks, device, program.memory_format());
+  });
   evaluating.add_option("model", model, "model.safetensors of a training")->required();
   evaluating.add_option("--images", images, "Folder of PNG or JPEG pictures")->required();
   evaluating.add_option("--masks", masks, "Folder of their masks")->required();

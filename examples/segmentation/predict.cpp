@@ -2,6 +2,8 @@
 
 #include "scenes.h"
 
+#include "common/memory_format.h"
+
 #include <adjoint/core/base/error.h>
 #include <adjoint/data/image.h>
 #include <adjoint/data/transforms.h>
@@ -72,12 +74,14 @@ Tensor scores(const UNet& model, const Tensor& picture, adjoint::Device device, 
     whole = adjoint::pad(whole.unsqueeze(0), {0, right, 0, below}, adjoint::PadMode::kReplicate).squeeze(0);
   }
   const std::int64_t h = whole.size(1), w = whole.size(2);
+  const adjoint::MemoryFormat format = examples::format_of(model);
   const bool blend = model.options().norm == "group";
   Tensor sums = Tensor::zeros({model.options().classes, h, w}), weights = Tensor::zeros({1, h, w});
   for (const Span& y : spans(h, step, model.margin())) {
     for (const Span& x : spans(w, step, model.margin())) {
       const Tensor window = data::crop(whole, y.from, x.from, y.to - y.from, x.to - x.from);
-      const Tensor result = model(window.unsqueeze(0).to(device)).to(adjoint::kCPU).to(adjoint::kFloat32).squeeze(0);
+      const Tensor input = examples::in_format(window.unsqueeze(0).to(device), format);
+      const Tensor result = model(input).to(adjoint::kCPU).to(adjoint::kFloat32).squeeze(0);
       if (!blend) {
         Tensor target = sums.narrow(1, y.inner, y.inner_to - y.inner).narrow(2, x.inner, x.inner_to - x.inner);
         target.copy_(

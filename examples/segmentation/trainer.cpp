@@ -1,6 +1,7 @@
 #include "trainer.h"
 
 #include "common/canvas.h"
+#include "common/memory_format.h"
 #include "common/pictures.h"
 #include "common/plot.h"
 
@@ -188,7 +189,7 @@ Trainer::Trainer(const Options& options, const examples::Run& run, std::shared_p
               .features = options.features,
               .depth = options.depth,
               .norm = options.norm}),
-      parallel_((model_.to(run.device), model_)),
+      parallel_(examples::placed(model_, run.device, run.memory_format)),
       adam_(model_.parameters(), {.lr = run.lr}),
       schedule_(adam_, {.T_max = run.steps, .warmup = {.steps = std::min<std::int64_t>(50, run.steps / 10)}}),
       loader_(*source_->training,
@@ -215,7 +216,8 @@ std::string Trainer::description() const {
 
 std::vector<Tensor> Trainer::next() {
   for (;;) {
-    if (auto batch = loader_.next()) return {batch->input, batch->target};  // none: an epoch's end
+    if (auto batch = loader_.next())  // none: an epoch's end
+      return {examples::in_format(batch->input, run_.memory_format), batch->target};
   }
 }
 

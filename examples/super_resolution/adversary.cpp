@@ -1,5 +1,7 @@
 #include "adversary.h"
 
+#include "common/memory_format.h"
+
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/reparametrize.h>
@@ -40,12 +42,12 @@ nn::Sequential PatchDiscriminator::layers(std::int64_t c) {
 PatchDiscriminator::PatchDiscriminator(std::int64_t channels) : Module("PatchDiscriminator"), channels_(channels) {}
 
 Tensor PatchDiscriminator::operator()(const Tensor& luma, const Tensor& plain) const {
-  return main_(adjoint::cat({luma, plain}, 1) * 2.0 - 1.0);
+  return main_(examples::in_format(adjoint::cat({luma, plain}, 1), examples::format_of(main_)) * 2.0 - 1.0);
 }
 
 Adversary::Adversary(std::int64_t channels, const examples::Run& run)
     : net_(channels),
-      parallel_((net_.to(run.device), net_)),
+      parallel_(examples::placed(net_, run.device, run.memory_format)),
       adam_(net_.parameters(), {.lr = kRate * run.lr, .betas = {0.5, 0.99}}),
       schedule_(adam_, {.T_max = run.steps}) {}
 

@@ -4,6 +4,7 @@
 #include "training.h"
 #include "upscale.h"
 
+#include "common/memory_format.h"
 #include "common/output.h"
 #include "common/program.h"
 
@@ -27,10 +28,9 @@ struct VerbOptions {
   bool self_ensemble = false, bicubic = false;
 };
 
-Model model_on(const std::string& path, adjoint::Device device) {
+Model model_on(const std::string& path, adjoint::Device device, adjoint::MemoryFormat format) {
   Model model = load_model(path);
-  model.to(device);
-  return model;
+  return examples::placed(model, device, format);
 }
 
 /// Returns true if bicubic interpolation is better by more than rounding.
@@ -50,9 +50,9 @@ void compare_with_bicubic(const Model& model, const adjoint::Tensor& low, adjoin
       q->bicubic.psnr, q->bicubic.ssim, q->adjoint.psnr, q->adjoint.ssim);
 }
 
-void enlarge(const VerbOptions& options, adjoint::Device device) {
+void enlarge(const VerbOptions& options, adjoint::Device device, adjoint::MemoryFormat format) {
   examples::check_output("super_resolution", options.to);
-  const Model model = model_on(options.model, device);
+  const Model model = model_on(options.model, device, format);
   const adjoint::Tensor low = adjoint::data::read_image(options.from, {.keep_depth = true});
   const bool deep = low.dtype() == adjoint::kFloat32;
   const adjoint::Tensor high =
@@ -77,8 +77,8 @@ void take_files(VerbOptions& options, const CLI::Option& model, std::size_t othe
   options.to = options.files[count - 1];
 }
 
-void evaluate(const VerbOptions& options, adjoint::Device device) {
-  const Model model = model_on(options.model, device);
+void evaluate(const VerbOptions& options, adjoint::Device device, adjoint::MemoryFormat format) {
+  const Model model = model_on(options.model, device, format);
   const PictureSet pictures = PictureSet::of_files(listed(options.images), model.scale());
   std::vector<Quality> qualities;
   fmt::print("{:>17} {:>17} {:>7}  picture\n", "bicubic, SSIM", "Adjoint, SSIM", "gain");
@@ -111,6 +111,7 @@ void evaluate(const VerbOptions& options, adjoint::Device device) {
 int main(int argc, char** argv) {
   using namespace super_resolution;
   examples::Program program("super_resolution", "Trains a small network that enlarges pictures.");
+  program.add_memory_format();
   Options options;
   program.defaults().steps = 1500;
   program.defaults().lr = 2e-3;
@@ -124,7 +125,7 @@ int main(int argc, char** argv) {
   CLI::App& enlarging =
       program.verb("upscale", "Enlarge a picture by the factor of the model", [&](adjoint::Device device) {
         take_files(verb, *enlarged_by, 2);
-        enlarge(verb, device);
+        enlarge(verb, device, program.memory_format());
       });
   const auto add_model = [&](CLI::App& app) {
     return app.add_option("--model", verb.model, "model.safetensors of a training; it may also precede the files")
@@ -142,7 +143,7 @@ int main(int argc, char** argv) {
   CLI::App& evaluating = program.verb("eval", "Measure a model on pictures: shrink them, enlarge them, compare",
                                       [&](adjoint::Device device) {
                                         take_files(verb, *evaluated_by, 0);
-                                        evaluate(verb, device);
+                                        evaluate(verb, device, program.memory_format());
                                       });
   evaluating.add_option("--images", verb.images, "Folder of PNG or JPEG pictures")->required();
   evaluated_by = add_model(evaluating);

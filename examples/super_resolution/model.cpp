@@ -1,5 +1,7 @@
 #include "model.h"
 
+#include "common/memory_format.h"
+
 #include <adjoint/core/base/error.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
@@ -117,18 +119,19 @@ struct Network {
   const char* name;
   std::int64_t features, layers, quick_features, quick_layers;
   nn::Sequential (*body)(const ModelOptions&);
+  std::size_t first;  // layers of the body: the convolution of luma, and its activation
   /// The part after the body; its last layer makes the correction.
   nn::Layer (*up)(const ModelOptions&);
   std::int64_t (*radius)(const ModelOptions&);
 };
 
 constexpr std::array<Network, 4> kNetworks{{
-    {"transposed", 32, 3, 16, 3, transposed_body, transposed_up, [](const ModelOptions& o) { return 3 + o.layers; }},
-    {"espcn", 64, 1, 32, 1, espcn_body, espcn_up, [](const ModelOptions& o) { return 3 + o.layers; }},
-    {"fsrcnn", 56, 4, 56, 4, fsrcnn_body, fsrcnn_up,
+    {"transposed", 32, 3, 16, 3, transposed_body, 2, transposed_up, [](const ModelOptions& o) { return 3 + o.layers; }},
+    {"espcn", 64, 1, 32, 1, espcn_body, 2, espcn_up, [](const ModelOptions& o) { return 3 + o.layers; }},
+    {"fsrcnn", 56, 4, 56, 4, fsrcnn_body, 2, fsrcnn_up,
      [](const ModelOptions& o) { return 2 + o.layers + (o.scale - 1 + kFsrcnnKernel / 2) / o.scale; }},
     // First and last of the blocks' convolutions, one at each of up to two resolutions, and the last.
-    {"edsr", 64, 16, 16, 4, edsr_body, edsr_up, [](const ModelOptions& o) { return 4 + 2 * o.layers; }},
+    {"edsr", 64, 16, 16, 4, edsr_body, 1, edsr_up, [](const ModelOptions& o) { return 4 + 2 * o.layers; }},
 }};
 
 const Network& network_of(const std::string& name) {
@@ -163,7 +166,10 @@ ModelOptions complete(ModelOptions o, bool quick) {
 
 std::string to_string(const ModelOptions& options) { return fmt::format("{} for {}x", options.network, options.scale); }
 
-nn::Sequential Model::body(const ModelOptions& options) { return network_of(options.network).body(options); }
+nn::Sequential Model::body(const ModelOptions& options) {
+  const Network& network = network_of(options.network);
+  return examples::in_format_after(network.first, network.body(options));
+}
 nn::Layer Model::up(const ModelOptions& options) { return network_of(options.network).up(options); }
 
 Model::Model(const ModelOptions& options) : Module("SuperResolution"), options_(complete(options)) {

@@ -3,6 +3,7 @@
 #include "upscale.h"
 
 #include "common/canvas.h"
+#include "common/memory_format.h"
 
 #include <adjoint/core/base/error.h>
 #include <adjoint/core/base/parallel.h>
@@ -88,7 +89,7 @@ Trainer::Trainer(const Options& options, const examples::Run& run, Split split)
       patches_(split_.training, options.patch, examples_an_epoch(run)),
       tests_(split_.validation.read([&](const Tensor& rgb) { return luma_pair(rgb, options.model.scale); })),
       model_(complete(options.model, run.quick)),
-      parallel_((model_.to(run.device), model_)),
+      parallel_(examples::placed(model_, run.device, run.memory_format)),
       adam_(model_.parameters(), {.lr = run.lr}),
       schedule_(adam_, {.T_max = run.steps, .warmup = {.steps = std::min<std::int64_t>(50, run.steps / 10)}}),
       loader_(patches_, {.batch_size = run.batch, .workers = 1, .seed = run.data_seed, .device = run.device}) {
