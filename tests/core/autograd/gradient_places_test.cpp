@@ -30,14 +30,16 @@ class Place final : public PlacingSink {
 };
 
 // The identity, whose gradient rule first makes a tensor that is no operator's result.
-constinit const OpDef<NoAttr> same_op{
-    .name = "same",
-    .infer = [](Operands in, const NoAttr&) -> TensorSpec { return {in[0].shape(), in[0].dtype()}; },
-    .cpu = [](Operands in, Tensor& out, const NoAttr&) { copy_into(in[0], out); },
-    .vjp = {{{kSaveNone, [](const Ctx<NoAttr>& c) {
-                const Tensor scratch = Tensor::full(c.grad.shape(), 3.0, c.grad.options());
-                return scratch * c.grad;
-              }}}}};
+constinit const OpDef<NoAttr> same_op{.name = "same",
+                                      .infer = [](Operands in, const NoAttr&) -> TensorSpec {
+                                        return {in[0].shape(), in[0].dtype()};
+                                      },
+                                      .cpu = [](Operands in, Tensor& out, const NoAttr&) { copy_into(in[0], out); },
+                                      .vjp = {{{kSaveNone, [](const Ctx<NoAttr>& c) {
+                                                  const Tensor scratch =
+                                                      Tensor::full(c.grad.shape(), 3.0, c.grad.options());
+                                                  return scratch * c.grad;
+                                                }}}}};
 
 TEST(GradientPlaces, HoldTheResultOfARuleAndNotItsScratch) {
   const auto sink = std::make_shared<Place>(Tensor::zeros({2, 3}));

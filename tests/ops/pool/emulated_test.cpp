@@ -15,6 +15,7 @@ inline long long atomicMax(long long* to, long long value) {
   return before;
 }
 
+#include <adjoint/ops/pool/channels_last.cu>
 #include <adjoint/ops/pool/cuda.cu>
 
 #include <adjoint/tests/support/emulation/placed.h>
@@ -115,6 +116,47 @@ void check(const Case& c, DType dtype) {
       cuda::avg_pool_adjoint(std::array{shared}, dz, average);
       expect_same_bits("gradients of means", dz, gradient_of(z, shared, f));
     }
+  }
+}
+
+/// x (N, C, H, W) as contiguous (N, H, W, C).
+Tensor in_memory_order(const Tensor& x) { return x.permute({0, 2, 3, 1}).contiguous(); }
+
+void check_channels_last(DType dtype, std::int64_t channels) {
+  SCOPED_TRACE(to_string(dtype) + " " + std::to_string(channels));
+  cuda::emulated_seed = static_cast<std::uint64_t>(channels);
+  const Shape in{2, channels, 5, 7};
+  const auto axis = [](std::int32_t from, std::int32_t to) {
+    return PoolAxis{.in = from, .out = to, .kernel = 3, .stride = 2, .padding = 1, .by_stride = Divider(2)};
+  };
+  const PoolAttr attr{.h = axis(5, 3), .w = axis(7, 4), .channels = channels};
+  const MaxPool2dParams params{.stride = 2, .padding = 1};
+  const Tensor x = placed(integers(in.numel(), 9, 3), in, dtype, 0);
+  const auto [maxima, places] = max_pool2d_with_indices(x, 3, params);
+  const Tensor g = placed(integers(maxima.numel(), 3, 7), maxima.shape(), dtype, 0);
+  const auto result = [&](const Tensor& like) { return unwritten(in_memory_order(like).shape(), dtype, 0); };
+
+  std::array got{result(maxima), Tensor::full(in_memory_order(maxima).shape(), 99.0, {.dtype = kInt32})};
+  cuda::max_pool(std::array{in_memory_order(x)}, got, attr);
+  expect_same_bits("maxima", got[0], in_memory_order(maxima));
+  expect_same_bits("places", got[1].to(kInt64), in_memory_order(places));
+  Tensor dx = result(x);
+  cuda::max_pool_adjoint(std::array{in_memory_order(g), got[1]}, dx, attr);
+  const auto max = [&](const Tensor& leaf) { return max_pool2d(leaf, 3, params); };
+  expect_same_bits("gradients of maxima", dx, in_memory_order(gradient_of(x, g, max)));
+
+  const auto mean = [&](const Tensor& leaf) { return avg_pool2d(leaf, 3, {.stride = 2, .padding = 1}); };
+  Tensor y = result(maxima), dz = result(x);
+  cuda::avg_pool(std::array{in_memory_order(x)}, y, attr);
+  expect_same_bits("means", y, in_memory_order(mean(x)));
+  const Tensor shared = g * 36.0;  // shares of these are exact
+  cuda::avg_pool_adjoint(std::array{in_memory_order(shared)}, dz, attr);
+  expect_same_bits("gradients of means", dz, in_memory_order(gradient_of(x, shared, mean)));
+}
+
+TEST(PoolEmulated, ChannelsLastIsTheCpus) {
+  for (const DType dtype : {kFloat16, kFloat32, kFloat64}) {
+    for (const std::int64_t channels : {std::int64_t{3}, std::int64_t{16}}) check_channels_last(dtype, channels);
   }
 }
 
