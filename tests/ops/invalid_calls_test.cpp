@@ -17,6 +17,7 @@
 #include <adjoint/ops/roll/roll.h>
 #include <adjoint/ops/view/view.h>
 #include <adjoint/tests/support/invalid_calls.h>
+#include <adjoint/tests/support/loss_cases.h>
 
 #include <gtest/gtest.h>
 
@@ -152,9 +153,16 @@ TEST(InvalidCalls, OfViewsReductionsAndMatrices) {
        }},
       {"pixel_shuffle", [](A a) { return pixel_shuffle(a.tensor(), a.integer()); }},
       {"pixel_unshuffle", [](A a) { return pixel_unshuffle(a.tensor(), a.integer()); }},
-      {"mse_loss", [](A a) { return mse_loss(a.tensor(), a.tensor(), a.enumerator<Reduction>(3)); }},
-      {"l1_loss", [](A a) { return l1_loss(a.tensor(), a.tensor(), a.enumerator<Reduction>(3)); }},
   };
+  expect_errors_that_name_the_call(table, kCalls, kSeed);
+}
+
+TEST(InvalidCalls, OfLosses) {
+  std::vector<Call> table;
+  for (const LossCase& c : loss_cases()) {
+    table.push_back({c.name, [&c](A a) { return c.call(a.tensor(), a.tensor(), a.enumerator<Reduction>(3)); }});
+    if (c.with) table.push_back({c.name, [&c](A a) { return c.with(a.tensor(), a.tensor(), a.scalar()); }});
+  }
   expect_errors_that_name_the_call(table, kCalls, kSeed);
 }
 
