@@ -94,21 +94,16 @@
 #include <adjoint/ops/sort/sort.h>
 #include <adjoint/ops/view/diagonal.h>
 #include <adjoint/ops/view/view.h>
-#include <adjoint/optim/adagrad.h>
-#include <adjoint/optim/adam.h>
-#include <adjoint/optim/adam_variants.h>
 #include <adjoint/optim/clip.h>
 #include <adjoint/optim/ema.h>
 #include <adjoint/optim/grad_scaler.h>
 #include <adjoint/optim/groups.h>
 #include <adjoint/optim/lbfgs.h>
-#include <adjoint/optim/lion.h>
 #include <adjoint/optim/muon.h>
 #include <adjoint/optim/optimizer.h>
+#include <adjoint/optim/optimizers.h>
 #include <adjoint/optim/plateau.h>
-#include <adjoint/optim/rmsprop.h>
 #include <adjoint/optim/schedule.h>
-#include <adjoint/optim/sgd.h>
 
 // Absent from builds without ADJOINT_DATA.
 #if __has_include(<adjoint/data/loader.h>)

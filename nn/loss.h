@@ -3,35 +3,39 @@
 // nn::CrossEntropyLoss(w).
 //
 // Options are those of the functions (ops/loss), which document the arithmetic and the errors. Their weights are
-// buffers of the module: they move with it, and belong to its state.
+// buffers of the module: they move with it, and belong to its state. The table of losses (ops/loss/table.h) makes
+// MSELoss, L1Loss, SmoothL1Loss, HuberLoss and CharbonnierLoss.
 #pragma once
 
 #include <adjoint/nn/module.h>
 #include <adjoint/ops/functions.h>
 #include <adjoint/ops/loss/classification.h>
 #include <adjoint/ops/loss/loss.h>
+#include <adjoint/ops/loss/table.h>
 
 #include <concepts>
 #include <utility>
 
 namespace adjoint::nn {
 
-struct MSELossOptions {
-  Named<Reduction> reduction = Reduction::kMean;
-};
-using L1LossOptions = MSELossOptions;
-struct SmoothL1LossOptions {
-  Named<Reduction> reduction = Reduction::kMean;
-  double beta = 1.0;
-};
-struct HuberLossOptions {
-  Named<Reduction> reduction = Reduction::kMean;
-  double delta = 1.0;
-};
-struct CharbonnierLossOptions {
-  double eps = 1e-3;
-  Named<Reduction> reduction = Reduction::kMean;
-};
+#define ADJOINT_OPTIONS(Kind, Functor, function, Module) \
+  struct Module##Options {                               \
+    Named<Reduction> reduction = Reduction::kMean;       \
+  };
+#define ADJOINT_OPTIONS_XP(Kind, Functor, function, Module, parameter, value) \
+  struct Module##Options {                                                    \
+    Named<Reduction> reduction = Reduction::kMean;                            \
+    double parameter = value;                                                 \
+  };
+#define ADJOINT_OPTIONS_PX(Kind, Functor, function, Module, parameter, value) \
+  struct Module##Options {                                                    \
+    double parameter = value;                                                 \
+    Named<Reduction> reduction = Reduction::kMean;                            \
+  };
+ADJOINT_LOSSES(ADJOINT_OPTIONS, ADJOINT_OPTIONS_XP, ADJOINT_OPTIONS_PX)
+#undef ADJOINT_OPTIONS
+#undef ADJOINT_OPTIONS_XP
+#undef ADJOINT_OPTIONS_PX
 using BCELossOptions = BinaryCrossEntropyOptions;
 using BCEWithLogitsLossOptions = BinaryCrossEntropyWithLogitsOptions;
 struct PoissonNLLLossOptions {
@@ -105,11 +109,15 @@ class Loss : public Module {
       return hooked(input, [&](const Tensor& x) -> Tensor { return function(x, target, __VA_ARGS__); }); \
     }                                                                                                    \
   };
-ADJOINT_LOSS(MSELoss, mse_loss, o.reduction)
-ADJOINT_LOSS(L1Loss, l1_loss, o.reduction)
-ADJOINT_LOSS(SmoothL1Loss, smooth_l1_loss, o.reduction, o.beta)
-ADJOINT_LOSS(HuberLoss, huber_loss, o.reduction, o.delta)
-ADJOINT_LOSS(CharbonnierLoss, charbonnier_loss, o.eps, o.reduction)
+#define ADJOINT_LOSS_X(Kind, Functor, function, Module) ADJOINT_LOSS(Module, function, o.reduction)
+#define ADJOINT_LOSS_XP(Kind, Functor, function, Module, parameter, value) \
+  ADJOINT_LOSS(Module, function, o.reduction, o.parameter)
+#define ADJOINT_LOSS_PX(Kind, Functor, function, Module, parameter, value) \
+  ADJOINT_LOSS(Module, function, o.parameter, o.reduction)
+ADJOINT_LOSSES(ADJOINT_LOSS_X, ADJOINT_LOSS_XP, ADJOINT_LOSS_PX)
+#undef ADJOINT_LOSS_X
+#undef ADJOINT_LOSS_XP
+#undef ADJOINT_LOSS_PX
 ADJOINT_LOSS(BCELoss, binary_cross_entropy, o)
 ADJOINT_LOSS(BCEWithLogitsLoss, binary_cross_entropy_with_logits, o)
 ADJOINT_LOSS(CrossEntropyLoss, cross_entropy, o)

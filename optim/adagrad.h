@@ -20,8 +20,13 @@ struct AdagradOptions {
 
   static constexpr const char* kName = "Adagrad";
   /// Throws Error for negative options.
-  ADJOINT_API void check() const;
-  ADJOINT_API std::vector<std::string> state_names() const;
+  void check() const {
+    detail::check_not_negative(kName, {{"lr_decay", lr_decay},
+                                       {"weight_decay", weight_decay},
+                                       {"initial_accumulator_value", initial_accumulator_value},
+                                       {"eps", eps}});
+  }
+  std::vector<std::string> state_names() const { return {"sum"}; }
 };
 
 // Compiled once, in the library.

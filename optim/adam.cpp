@@ -1,15 +1,17 @@
 // You are at stop 6 of 7 of the README's reading path, an optimiser: this is Adam. rules.h comes next.
 #include <adjoint/optim/adam.h>
 
-#include <adjoint/optim/adam_options.h>
 #include <adjoint/optim/kernels.h>
 
 namespace adjoint::optim {
 
-template class OptimizerOf<AdamOptions>;
-template class OptimizerOf<AdamWOptions>;
-
 namespace {
+
+template <class Options>
+void check_options(const Options& o) {
+  detail::check_betas(Options::kName, o.betas);
+  detail::check_not_negative(Options::kName, {{"eps", o.eps}, {"weight_decay", o.weight_decay}});
+}
 
 template <class Options>
 std::vector<std::string> names_of_state(const Options& options) {
@@ -39,9 +41,9 @@ void run(const Batch& batch, const AdamAttr& attr, bool amsgrad) {
 
 }  // namespace
 
-void AdamOptions::check() const { check_adam_options(*this); }
+void AdamOptions::check() const { check_options(*this); }
 std::vector<std::string> AdamOptions::state_names() const { return names_of_state(*this); }
-void AdamWOptions::check() const { check_adam_options(*this); }
+void AdamWOptions::check() const { check_options(*this); }
 std::vector<std::string> AdamWOptions::state_names() const { return names_of_state(*this); }
 
 void Adam::update_batch(const Batch& batch) {

@@ -20,8 +20,11 @@ struct AdamaxOptions {
 
   static constexpr const char* kName = "Adamax";
   /// As Adam's.
-  ADJOINT_API void check() const;
-  ADJOINT_API std::vector<std::string> state_names() const;
+  void check() const {
+    detail::check_betas(kName, betas);
+    detail::check_not_negative(kName, {{"eps", eps}, {"weight_decay", weight_decay}});
+  }
+  std::vector<std::string> state_names() const { return {"exp_avg", "exp_inf"}; }
 };
 
 struct NAdamOptions {
@@ -39,8 +42,12 @@ struct NAdamOptions {
 
   static constexpr const char* kName = "NAdam";
   /// As Adam's; throws Error for a negative momentum_decay, too.
-  ADJOINT_API void check() const;
-  ADJOINT_API std::vector<std::string> state_names() const;
+  void check() const {
+    detail::check_betas(kName, betas);
+    detail::check_not_negative(kName,
+                               {{"eps", eps}, {"weight_decay", weight_decay}, {"momentum_decay", momentum_decay}});
+  }
+  std::vector<std::string> state_names() const { return {"exp_avg", "exp_avg_sq"}; }
 };
 
 struct RAdamOptions {
@@ -56,8 +63,11 @@ struct RAdamOptions {
 
   static constexpr const char* kName = "RAdam";
   /// As Adam's.
-  ADJOINT_API void check() const;
-  ADJOINT_API std::vector<std::string> state_names() const;
+  void check() const {
+    detail::check_betas(kName, betas);
+    detail::check_not_negative(kName, {{"eps", eps}, {"weight_decay", weight_decay}});
+  }
+  std::vector<std::string> state_names() const { return {"exp_avg", "exp_avg_sq"}; }
 };
 
 // Compiled once, in the library.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <adjoint/optim/batch.h>
+#include <adjoint/optim/optimizers.h>
 #include <adjoint/optim/rules.h>
 
 #include <cstring>
@@ -44,18 +45,18 @@ void update(const Batch& batch, const typename Rule<float>::Attr& attr) {
 
 }  // namespace adjoint::optim
 
-#define ADJOINT_INSTANTIATE_UPDATES                                                \
-  template void update<PlainSGD>(const Batch&, const SGDAttr&);                    \
-  template void update<MomentumSGD>(const Batch&, const SGDAttr&);                 \
-  template void update<PlainAdam>(const Batch&, const AdamAttr&);                  \
-  template void update<Amsgrad>(const Batch&, const AdamAttr&);                    \
-  template void update<PlainRMSprop>(const Batch&, const RMSpropAttr&);            \
-  template void update<MomentumRMSprop>(const Batch&, const RMSpropAttr&);         \
-  template void update<CenteredRMSprop>(const Batch&, const RMSpropAttr&);         \
-  template void update<CenteredMomentumRMSprop>(const Batch&, const RMSpropAttr&); \
-  template void update<LionRule>(const Batch&, const LionAttr&);                   \
-  template void update<AdamaxRule>(const Batch&, const AdamVariantAttr&);          \
-  template void update<NAdamRule>(const Batch&, const NAdamAttr&);                 \
-  template void update<RAdamRule>(const Batch&, const AdamVariantAttr&);           \
-  template void update<AdagradRule>(const Batch&, const AdagradAttr&);             \
-  template void update<Average>(const Batch&, const AverageAttr&);
+#define ADJOINT_INSTANTIATE_UPDATE(Rule) template void update<Rule>(const Batch&, const Rule<float>::Attr&);
+#define ADJOINT_INSTANTIATE_UPDATE_OF(Optimizer, Rule) ADJOINT_INSTANTIATE_UPDATE(Rule)
+#define ADJOINT_NO_UPDATE(Optimizer)
+// The optimisers' that have several, those of the table, and EMA's.
+#define ADJOINT_INSTANTIATE_UPDATES                                    \
+  ADJOINT_INSTANTIATE_UPDATE(PlainSGD)                                 \
+  ADJOINT_INSTANTIATE_UPDATE(MomentumSGD)                              \
+  ADJOINT_INSTANTIATE_UPDATE(PlainAdam)                                \
+  ADJOINT_INSTANTIATE_UPDATE(Amsgrad)                                  \
+  ADJOINT_INSTANTIATE_UPDATE(PlainRMSprop)                             \
+  ADJOINT_INSTANTIATE_UPDATE(MomentumRMSprop)                          \
+  ADJOINT_INSTANTIATE_UPDATE(CenteredRMSprop)                          \
+  ADJOINT_INSTANTIATE_UPDATE(CenteredMomentumRMSprop)                  \
+  ADJOINT_OPTIMIZERS(ADJOINT_INSTANTIATE_UPDATE_OF, ADJOINT_NO_UPDATE) \
+  ADJOINT_INSTANTIATE_UPDATE(Average)

@@ -18,8 +18,11 @@ struct LionOptions {
 
   static constexpr const char* kName = "Lion";
   /// Throws Error for a negative weight_decay, and for betas outside [0, 1).
-  ADJOINT_API void check() const;
-  ADJOINT_API std::vector<std::string> state_names() const;
+  void check() const {
+    detail::check_betas(kName, betas);
+    detail::check_not_negative(kName, {{"weight_decay", weight_decay}});
+  }
+  std::vector<std::string> state_names() const { return {"exp_avg"}; }
 };
 
 // Compiled once, in the library.

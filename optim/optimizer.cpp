@@ -22,6 +22,18 @@ void check_lr(const std::string& name, double lr) {
 
 }  // namespace
 
+void detail::check_not_negative(const char* optimizer, std::initializer_list<std::pair<const char*, double>> options) {
+  for (const auto& [name, value] : options) {
+    ADJOINT_CHECK(value >= 0.0, "{}: {} must not be negative; got {}", optimizer, name, value);
+  }
+}
+
+void detail::check_betas(const char* optimizer, const std::array<double, 2>& betas) {
+  for (const double beta : betas) {
+    ADJOINT_CHECK(beta >= 0.0 && beta < 1.0, "{}: betas must be in [0, 1); got {}, {}", optimizer, betas[0], betas[1]);
+  }
+}
+
 Optimizer::Optimizer(std::string name, std::vector<Tensor> parameters, double lr, std::vector<std::string> state_names)
     : Optimizer(std::move(name), {detail::Group{std::move(parameters), lr, std::move(state_names)}}) {}
 

@@ -31,6 +31,7 @@
 #include <adjoint/core/tensor/named_tensors.h>
 #include <adjoint/core/tensor/tensor.h>
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -63,6 +64,12 @@ struct Group {
   bool master_weights = true;
   bool frozen = false;
 };
+
+/// Throws Error, naming the optimiser, for a named option below 0.
+ADJOINT_API void check_not_negative(const char* optimizer,
+                                    std::initializer_list<std::pair<const char*, double>> options);
+/// Throws Error, naming the optimiser, for betas outside [0, 1).
+ADJOINT_API void check_betas(const char* optimizer, const std::array<double, 2>& betas);
 
 class ScheduleHold;
 

@@ -5,13 +5,9 @@
 
 namespace adjoint::optim {
 
-template class OptimizerOf<RMSpropOptions>;
-
 void RMSpropOptions::check() const {
   ADJOINT_CHECK(alpha >= 0.0 && alpha < 1.0, "RMSprop: alpha must be in [0, 1); got {}", alpha);
-  ADJOINT_CHECK(eps >= 0.0, "RMSprop: eps must not be negative; got {}", eps);
-  ADJOINT_CHECK(weight_decay >= 0.0, "RMSprop: weight_decay must not be negative; got {}", weight_decay);
-  ADJOINT_CHECK(momentum >= 0.0, "RMSprop: momentum must not be negative; got {}", momentum);
+  detail::check_not_negative(kName, {{"eps", eps}, {"weight_decay", weight_decay}, {"momentum", momentum}});
 }
 
 std::vector<std::string> RMSpropOptions::state_names() const {

@@ -3,7 +3,8 @@
 //
 // An optimiser's update of one element of a parameter, for host and device alike. A rule is a template over the type in
 // which it computes. It is made from attributes in float64, once per batch or, if only the device knows the update's
-// number (gate.h), once per parameter there.
+// number (gate.h), once per parameter there. Attr::of() makes them from the options of an optimiser that has no other
+// rule.
 #pragma once
 
 #include <adjoint/core/tensor/dtype.h>
@@ -104,6 +105,11 @@ using Amsgrad = AdamRule<T, true>;
 struct AdamVariantAttr {
   double lr, beta1, beta2, eps, weight_decay;
   double step;  // this update's number
+
+  template <class Options>
+  static AdamVariantAttr of(const Options& o, double step) {
+    return {o.lr, o.betas[0], o.betas[1], o.eps, o.weight_decay, step};
+  }
 };
 
 /// State: exp_avg, exp_inf.
@@ -132,6 +138,11 @@ struct AdamaxRule {
 struct NAdamAttr {
   double lr, beta1, beta2, eps, weight_decay, momentum_decay;
   double step;  // this update's number
+
+  template <class Options>
+  static NAdamAttr of(const Options& o, double step) {
+    return {o.lr, o.betas[0], o.betas[1], o.eps, o.weight_decay, o.momentum_decay, step};
+  }
 };
 
 /// State: exp_avg, exp_avg_sq.
@@ -203,6 +214,11 @@ struct AdagradAttr {
   double initial;  // what the sum begins with
   double eps;
   double step;  // this update's number
+
+  template <class Options>
+  static AdagradAttr of(const Options& o, double step) {
+    return {o.lr, o.lr_decay, o.weight_decay, o.initial_accumulator_value, o.eps, step};
+  }
 };
 
 /// State: sum.
@@ -272,6 +288,11 @@ using CenteredMomentumRMSprop = RMSpropRule<T, true, true>;
 struct LionAttr {
   double lr, beta1, beta2;
   double shrink;  // the parameter's factor
+
+  template <class Options>
+  static LionAttr of(const Options& o, double /*step*/) {
+    return {o.lr, o.betas[0], o.betas[1], 1.0 - o.lr * o.weight_decay};
+  }
 };
 
 /// State: exp_avg.

@@ -5,11 +5,8 @@
 
 namespace adjoint::optim {
 
-template class OptimizerOf<SGDOptions>;
-
 void SGDOptions::check() const {
-  ADJOINT_CHECK(momentum >= 0.0, "SGD: momentum must not be negative; got {}", momentum);
-  ADJOINT_CHECK(weight_decay >= 0.0, "SGD: weight_decay must not be negative; got {}", weight_decay);
+  detail::check_not_negative(kName, {{"momentum", momentum}, {"weight_decay", weight_decay}});
   ADJOINT_CHECK(!nesterov || (momentum > 0.0 && dampening == 0.0),
                 "SGD: nesterov needs a momentum above 0 and no dampening; got momentum {}, dampening {}", momentum,
                 dampening);

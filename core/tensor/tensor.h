@@ -13,6 +13,7 @@
 #include <adjoint/core/tensor/memory_format.h>
 #include <adjoint/core/tensor/scalar.h>
 #include <adjoint/core/tensor/shape.h>
+#include <adjoint/core/tensor/unary_functions.h>
 
 #include <concepts>
 #include <cstddef>
@@ -326,10 +327,11 @@ class ADJOINT_API Tensor {
       le(const Tensor&other) const, le(const Scalar&other) const, gt(const Tensor&other) const,
       gt(const Scalar&other) const, ge(const Tensor&other) const, ge(const Scalar&other) const;
 
-  Tensor abs() const, acos() const, asin() const, atan() const, ceil() const, cos() const, cosh() const, erf() const,
-      exp() const, expm1() const, floor() const, log() const, log1p() const, log2() const, neg() const,
-      reciprocal() const, round() const, rsqrt() const, sign() const, sin() const, sinh() const, sqrt() const,
-      square() const, tan() const, tanh() const, trunc() const;
+#define ADJOINT_MEMBER(Functor, function) Tensor function() const;
+  ADJOINT_UNARY_MATH_FUNCTIONS(ADJOINT_MEMBER)
+  ADJOINT_STEP_FUNCTIONS(ADJOINT_MEMBER)
+#undef ADJOINT_MEMBER
+  Tensor neg() const, tanh() const;
   Tensor gelu() const, gelu_tanh() const, hardsigmoid() const, hardswish() const, logsigmoid() const, mish() const,
       relu() const, relu6() const, selu() const, sigmoid() const, silu() const, softsign() const;
   Tensor elu(double alpha = 1.0) const, glu(std::int64_t axis = -1) const, leaky_relu(double slope = 0.01) const,

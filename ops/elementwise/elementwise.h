@@ -19,6 +19,7 @@
 #pragma once
 
 #include <adjoint/core/tensor/tensor.h>
+#include <adjoint/core/tensor/unary_functions.h>
 
 #include <cstdint>
 #include <limits>
@@ -30,44 +31,17 @@ namespace adjoint {
 // ---- Mathematics. Floating point only, but for abs, sign, square, minimum, maximum, clamp, fmod, remainder, pow and
 // what rounds to integers, whose results of integers are integers.
 
-ADJOINT_API Tensor exp(const Tensor& x);
-/// exp(x) - 1, accurate near 0.
-ADJOINT_API Tensor expm1(const Tensor& x);
-ADJOINT_API Tensor log(const Tensor& x);
-/// log(1 + x), accurate near 0.
-ADJOINT_API Tensor log1p(const Tensor& x);
-ADJOINT_API Tensor log2(const Tensor& x);
-/// The gradient at 0 is infinite.
-ADJOINT_API Tensor sqrt(const Tensor& x);
-/// 1 / sqrt(x).
-ADJOINT_API Tensor rsqrt(const Tensor& x);
-/// 1 / x.
-ADJOINT_API Tensor reciprocal(const Tensor& x);
-ADJOINT_API Tensor sin(const Tensor& x);
-ADJOINT_API Tensor cos(const Tensor& x);
-ADJOINT_API Tensor tan(const Tensor& x);
-ADJOINT_API Tensor asin(const Tensor& x);
-ADJOINT_API Tensor acos(const Tensor& x);
-ADJOINT_API Tensor atan(const Tensor& x);
+// exp(x), log(x), floor(x), ...: the table says what each computes.
+#define ADJOINT_UNARY_FUNCTION(Functor, function) ADJOINT_API Tensor function(const Tensor& x);
+ADJOINT_UNARY_MATH_FUNCTIONS(ADJOINT_UNARY_FUNCTION)
+ADJOINT_STEP_FUNCTIONS(ADJOINT_UNARY_FUNCTION)
+#undef ADJOINT_UNARY_FUNCTION
+
 /// The angle of the point (x, y), in [-pi, pi].
 ADJOINT_API Tensor atan2(const Tensor& y, const Tensor& x);
-ADJOINT_API Tensor sinh(const Tensor& x);
-ADJOINT_API Tensor cosh(const Tensor& x);
 ADJOINT_API Tensor tanh(const Tensor& x);
-/// The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
-ADJOINT_API Tensor erf(const Tensor& x);
-/// The gradient at 0 is 0.
-ADJOINT_API Tensor abs(const Tensor& x);
-/// -1, 0 or 1; 0 for NaN. Its gradient is zero.
-ADJOINT_API Tensor sign(const Tensor& x);
 /// -x, like the operator.
 ADJOINT_API Tensor neg(const Tensor& x);
-ADJOINT_API Tensor square(const Tensor& x);
-/// Rounds to an integer: down, up, towards 0, and to the nearest, ties to even. Their gradients are zero.
-ADJOINT_API Tensor floor(const Tensor& x);
-ADJOINT_API Tensor ceil(const Tensor& x);
-ADJOINT_API Tensor trunc(const Tensor& x);
-ADJOINT_API Tensor round(const Tensor& x);
 /// a - trunc(a / b) b, with a's sign. If b is 0, the result is NaN, or 0 for integers. d/db is -trunc(a / b).
 ADJOINT_API Tensor fmod(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor fmod(const Tensor& a, const Scalar& b);

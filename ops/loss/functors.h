@@ -18,11 +18,12 @@ using scalar::abs, scalar::clamp, scalar::clamp_min, scalar::exp, scalar::log, s
     scalar::sigmoid, scalar::sqrt, scalar::where, scalar::zeros_like;
 
 /// kLinear: the derivatives are constant almost everywhere, so each gradient is its own derivative in g and has no
-/// derivative in x and y.
+/// derivative in x and y. kL1AtZero: a parameter of 0 stands for l1_loss; other parameters must be positive.
 template <bool kIsLinear = false>
 struct Pair {
   static constexpr bool kOdd = false;
   static constexpr bool kLinear = kIsLinear;
+  static constexpr bool kL1AtZero = false;
   Pair() = default;
   explicit Pair(double /*parameter*/) {}
 };
@@ -66,6 +67,7 @@ struct L1 : Difference<T, L1<T>, true> {
 template <class T>
 struct SmoothL1 : Difference<T, SmoothL1<T>> {
   static constexpr const char* kName = "smooth_l1_loss";
+  static constexpr bool kL1AtZero = true;
   T beta, by;  // avoids a division per element
   explicit SmoothL1(double parameter) : beta(static_cast<T>(parameter)), by(static_cast<T>(0.5 / parameter)) {}
   ADJOINT_HD T of(T d) const {

@@ -1,8 +1,9 @@
-// Losses of pairs of elements, reduced or not, and their gradients, by device; the table of their functors.
+// Losses of pairs of elements, reduced or not, and their gradients, by device.
 #pragma once
 
 #include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/loss/functors.h>
+#include <adjoint/ops/loss/table.h>
 
 #include <span>
 
@@ -37,21 +38,16 @@ template <template <class> class F, bool kOfY>
 void loss_gradient(std::span<const Tensor> in, Tensor& out, const LossAttr& attr);
 }  // namespace adjoint::cuda
 
-// Odd losses have one gradient for both operands.
-// clang-format off
-#define ADJOINT_ODD_LOSSES(X) X(Mse) X(L1) X(SmoothL1) X(Huber) X(Charbonnier)
-#define ADJOINT_OTHER_LOSSES(X) X(Bce) X(BceWithLogits) X(KlDiv) X(KlDivLog)
-// clang-format on
-
-#define ADJOINT_INSTANTIATE_ODD_LOSS(F)                                                 \
+#define ADJOINT_INSTANTIATE_Difference(F)                                               \
   template void loss_value<loss::F>(std::span<const Tensor>, Tensor&, const LossAttr&); \
   template void loss_gradient<loss::F, false>(std::span<const Tensor>, Tensor&, const LossAttr&);
-#define ADJOINT_INSTANTIATE_LOSS(F) \
-  ADJOINT_INSTANTIATE_ODD_LOSS(F)   \
-  template void loss_gradient<loss::F, true>(std::span<const Tensor>, Tensor&, const LossAttr&);
-#define ADJOINT_INSTANTIATE_LOSSES                 \
-  ADJOINT_ODD_LOSSES(ADJOINT_INSTANTIATE_ODD_LOSS) \
-  ADJOINT_OTHER_LOSSES(ADJOINT_INSTANTIATE_LOSS)
+#define ADJOINT_INSTANTIATE_Pair(F)                                                              \
+  template void loss_gradient<loss::F, true>(std::span<const Tensor>, Tensor&, const LossAttr&); \
+  ADJOINT_INSTANTIATE_Difference(F)
+#define ADJOINT_INSTANTIATE_LOSS(Kind, F, ...) ADJOINT_INSTANTIATE_##Kind(F)
+#define ADJOINT_INSTANTIATE_LOSSES                                                             \
+  ADJOINT_LOSSES(ADJOINT_INSTANTIATE_LOSS, ADJOINT_INSTANTIATE_LOSS, ADJOINT_INSTANTIATE_LOSS) \
+  ADJOINT_LOSSES_WITH_OPTIONS(ADJOINT_INSTANTIATE_LOSS)
 
 namespace adjoint::loss {
 

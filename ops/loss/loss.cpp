@@ -134,6 +134,16 @@ Tensor run(const Tensor& input, const Tensor& target, Reduction reduction, doubl
   return attr.reduced ? value : from_memory_order(value);
 }
 
+// With a parameter of this name.
+template <template <class> class F>
+Tensor run_with(const char* name, double parameter, const Tensor& input, const Tensor& target, Reduction reduction) {
+  constexpr const char* kOp = F<float>::kName;
+  ADJOINT_CHECK(parameter > 0.0 || (F<float>::kL1AtZero && parameter == 0.0), "{}: {} must {}; got {}", kOp, name,
+                F<float>::kL1AtZero ? "not be negative" : "be positive", parameter);
+  const OpScope scope(kOp);
+  return parameter == 0.0 ? run<L1>(input, target, reduction) : run<F>(input, target, reduction, parameter);
+}
+
 // `each` of widened operands, times the weight, reduced, in the input's dtype.
 Tensor weighted(const char* op, const Tensor& each, const Tensor& weight, const Tensor& input, Reduction reduction) {
   const Tensor all = weight.defined() ? each * widened(expanded(op, "weight", weight, input)) : each;
@@ -148,30 +158,22 @@ Reduction enumerator(std::string_view name, Reduction) {
   return static_cast<Reduction>(place_of("reduction", name, kNames));
 }
 
-Tensor mse_loss(const Tensor& input, const Tensor& target, Named<Reduction> reduction) {
-  return loss::run<loss::Mse>(input, target, reduction);
-}
-
-Tensor l1_loss(const Tensor& input, const Tensor& target, Named<Reduction> reduction) {
-  return loss::run<loss::L1>(input, target, reduction);
-}
-
-Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Named<Reduction> reduction, double beta) {
-  ADJOINT_CHECK(beta >= 0.0, "smooth_l1_loss: beta must not be negative; got {}", beta);
-  const OpScope scope("smooth_l1_loss");
-  if (beta == 0.0) return loss::run<loss::L1>(input, target, reduction);
-  return loss::run<loss::SmoothL1>(input, target, reduction, beta);
-}
-
-Tensor huber_loss(const Tensor& input, const Tensor& target, Named<Reduction> reduction, double delta) {
-  ADJOINT_CHECK(delta > 0.0, "huber_loss: delta must be positive; got {}", delta);
-  return loss::run<loss::Huber>(input, target, reduction, delta);
-}
-
-Tensor charbonnier_loss(const Tensor& input, const Tensor& target, double eps, Named<Reduction> reduction) {
-  ADJOINT_CHECK(eps > 0.0, "charbonnier_loss: eps must be positive; got {}", eps);
-  return loss::run<loss::Charbonnier>(input, target, reduction, eps);
-}
+#define ADJOINT_LOSS(Kind, F, function, ...)                                               \
+  Tensor function(const Tensor& input, const Tensor& target, Named<Reduction> reduction) { \
+    return loss::run<loss::F>(input, target, reduction);                                   \
+  }
+#define ADJOINT_LOSS_XP(Kind, F, function, Module, parameter, ...)                                           \
+  Tensor function(const Tensor& input, const Tensor& target, Named<Reduction> reduction, double parameter) { \
+    return loss::run_with<loss::F>(#parameter, parameter, input, target, reduction);                         \
+  }
+#define ADJOINT_LOSS_PX(Kind, F, function, Module, parameter, ...)                                           \
+  Tensor function(const Tensor& input, const Tensor& target, double parameter, Named<Reduction> reduction) { \
+    return loss::run_with<loss::F>(#parameter, parameter, input, target, reduction);                         \
+  }
+ADJOINT_LOSSES(ADJOINT_LOSS, ADJOINT_LOSS_XP, ADJOINT_LOSS_PX)
+#undef ADJOINT_LOSS
+#undef ADJOINT_LOSS_XP
+#undef ADJOINT_LOSS_PX
 
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BinaryCrossEntropyOptions& options) {
   constexpr const char* kOp = "binary_cross_entropy";

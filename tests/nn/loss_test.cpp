@@ -20,12 +20,20 @@ using testing::expect_same_bits;
 TEST(LossModules, CallTheFunctions) {
   const Tensor x = Tensor::rand({4, 3}), y = Tensor::rand({4, 3}),
                classes = Tensor::from_vector<std::int64_t>({0, 2, 1, 2}, {4}, {.dtype = kInt64});
-  const Reduction sum = Reduction::kSum, none = Reduction::kNone;
-  expect_same_bits("mse", MSELoss()(x, y), mse_loss(x, y));
-  expect_same_bits("mse, sum", MSELoss({.reduction = sum})(x, y), mse_loss(x, y, sum));
-  expect_same_bits("l1", L1Loss({.reduction = none})(x, y), l1_loss(x, y, none));
-  expect_same_bits("smooth l1", SmoothL1Loss({.beta = 0.1})(x, y), smooth_l1_loss(x, y, Reduction::kMean, 0.1));
-  expect_same_bits("huber", HuberLoss({.reduction = sum, .delta = 0.2})(x, y), huber_loss(x, y, sum, 0.2));
+  const Reduction sum = Reduction::kSum;
+#define ADJOINT_ROW(Kind, Functor, function, Module)         \
+  expect_same_bits(#Module, Module()(x, y), function(x, y)); \
+  expect_same_bits(#Module ", sum", Module({.reduction = sum})(x, y), function(x, y, sum));
+#define ADJOINT_ROW_XP(Kind, Functor, function, Module, parameter, ...) \
+  expect_same_bits(#Module, Module()(x, y), function(x, y));            \
+  expect_same_bits(#Module ", 0.2", Module({.reduction = sum, .parameter = 0.2})(x, y), function(x, y, sum, 0.2));
+#define ADJOINT_ROW_PX(Kind, Functor, function, Module, parameter, ...) \
+  expect_same_bits(#Module, Module()(x, y), function(x, y));            \
+  expect_same_bits(#Module ", 0.2", Module({.parameter = 0.2, .reduction = sum})(x, y), function(x, y, 0.2, sum));
+  ADJOINT_LOSSES(ADJOINT_ROW, ADJOINT_ROW_XP, ADJOINT_ROW_PX)
+#undef ADJOINT_ROW
+#undef ADJOINT_ROW_XP
+#undef ADJOINT_ROW_PX
   const Tensor each = Tensor::rand({3});
   expect_same_bits("bce", BCELoss({.weight = each})(x, y), binary_cross_entropy(x, y, {.weight = each}));
   expect_same_bits("logits", BCEWithLogitsLoss({.weight = each, .pos_weight = y})(x, y),

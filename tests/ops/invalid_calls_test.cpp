@@ -17,6 +17,7 @@
 #include <adjoint/ops/roll/roll.h>
 #include <adjoint/ops/view/view.h>
 #include <adjoint/tests/support/invalid_calls.h>
+#include <adjoint/tests/support/loss_cases.h>
 
 #include <gtest/gtest.h>
 
@@ -152,14 +153,25 @@ TEST(InvalidCalls, OfViewsReductionsAndMatrices) {
        }},
       {"pixel_shuffle", [](A a) { return pixel_shuffle(a.tensor(), a.integer()); }},
       {"pixel_unshuffle", [](A a) { return pixel_unshuffle(a.tensor(), a.integer()); }},
-      {"mse_loss", [](A a) { return mse_loss(a.tensor(), a.tensor(), a.enumerator<Reduction>(3)); }},
-      {"l1_loss", [](A a) { return l1_loss(a.tensor(), a.tensor(), a.enumerator<Reduction>(3)); }},
   };
+  expect_errors_that_name_the_call(table, kCalls, kSeed);
+}
+
+TEST(InvalidCalls, OfLosses) {
+  std::vector<Call> table;
+  for (const LossCase& c : loss_cases()) {
+    table.push_back({c.name, [&c](A a) { return c.call(a.tensor(), a.tensor(), a.enumerator<Reduction>(3)); }});
+    if (c.with) table.push_back({c.name, [&c](A a) { return c.with(a.tensor(), a.tensor(), a.scalar()); }});
+  }
   expect_errors_that_name_the_call(table, kCalls, kSeed);
 }
 
 TEST(InvalidCalls, OfElementwiseOperators) {
   std::vector<Call> table{
+      {"logical_not", [](A a) { return logical_not(a.tensor()); }},
+      {"isnan", [](A a) { return isnan(a.tensor()); }},
+      {"isinf", [](A a) { return isinf(a.tensor()); }},
+      {"isfinite", [](A a) { return isfinite(a.tensor()); }},
       {"add", [](A a) { return a.tensor() + a.tensor(); }},
       {"sub", [](A a) { return a.tensor() - a.tensor(); }},
       {"mul", [](A a) { return a.tensor() * a.tensor(); }},
@@ -208,59 +220,22 @@ TEST(InvalidCalls, OfElementwiseOperators) {
       {"logical_and", [](A a) { return logical_and(a.tensor(), a.tensor()); }},
       {"logical_or", [](A a) { return logical_or(a.tensor(), a.tensor()); }},
       {"logical_xor", [](A a) { return logical_xor(a.tensor(), a.tensor()); }},
-      {"leaky_relu", [](A a) { return leaky_relu(a.tensor(), a.scalar()); }},
-      {"elu", [](A a) { return elu(a.tensor(), a.scalar()); }},
-      {"hardtanh", [](A a) { return hardtanh(a.tensor(), a.scalar(), a.scalar()); }},
-      {"softplus", [](A a) { return softplus(a.tensor(), a.scalar(), a.scalar()); }},
       {"snake", [](A a) { return snake(a.tensor(), a.tensor()); }},
       {"glu", [](A a) { return glu(a.tensor(), a.integer()); }},
       {"prelu", [](A a) { return prelu(a.tensor(), a.tensor()); }},
       {"activate", [](A a) { return activate(a.tensor(), activation(a)); }},
   };
-  const std::pair<const char*, Tensor (*)(const Tensor&)> unary[] = {{"exp", exp},
-                                                                     {"expm1", expm1},
-                                                                     {"log", log},
-                                                                     {"log1p", log1p},
-                                                                     {"log2", log2},
-                                                                     {"sqrt", sqrt},
-                                                                     {"rsqrt", rsqrt},
-                                                                     {"reciprocal", reciprocal},
-                                                                     {"sin", sin},
-                                                                     {"cos", cos},
-                                                                     {"tan", tan},
-                                                                     {"asin", asin},
-                                                                     {"acos", acos},
-                                                                     {"atan", atan},
-                                                                     {"sinh", sinh},
-                                                                     {"cosh", cosh},
-                                                                     {"tanh", tanh},
-                                                                     {"erf", erf},
-                                                                     {"abs", abs},
-                                                                     {"sign", sign},
-                                                                     {"square", square},
-                                                                     {"floor", floor},
-                                                                     {"ceil", ceil},
-                                                                     {"trunc", trunc},
-                                                                     {"round", round},
-                                                                     {"relu", relu},
-                                                                     {"relu6", relu6},
-                                                                     {"sigmoid", sigmoid},
-                                                                     {"silu", silu},
-                                                                     {"selu", selu},
-                                                                     {"gelu", gelu},
-                                                                     {"gelu_tanh", gelu_tanh},
-                                                                     {"logsigmoid", logsigmoid},
-                                                                     {"softsign", softsign},
-                                                                     {"mish", mish},
-                                                                     {"hardsigmoid", hardsigmoid},
-                                                                     {"hardswish", hardswish},
-                                                                     {"logical_not", logical_not},
-                                                                     {"isnan", isnan},
-                                                                     {"isinf", isinf},
-                                                                     {"isfinite", isfinite}};
-  for (const auto& [name, function] : unary) {
-    table.push_back({name, [function = function](A a) { return function(a.tensor()); }});
-  }
+#define ADJOINT_CALL(Name, function, ...) table.push_back({#function, [](A a) { return function(a.tensor()); }});
+#define ADJOINT_CALL1(Name, function, ...) \
+  table.push_back({#function, [](A a) { return function(a.tensor(), a.scalar()); }});
+#define ADJOINT_CALL2(Name, function, ...) \
+  table.push_back({#function, [](A a) { return function(a.tensor(), a.scalar(), a.scalar()); }});
+  ADJOINT_UNARY_MATH_FUNCTIONS(ADJOINT_CALL)
+  ADJOINT_STEP_FUNCTIONS(ADJOINT_CALL)
+  ADJOINT_ACTIVATIONS(ADJOINT_CALL, ADJOINT_CALL1, ADJOINT_CALL2)
+#undef ADJOINT_CALL
+#undef ADJOINT_CALL1
+#undef ADJOINT_CALL2
   expect_errors_that_name_the_call(table, kCalls, kSeed);
 }
 

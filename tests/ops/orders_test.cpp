@@ -13,6 +13,7 @@
 #include <adjoint/ops/signal/stft.h>
 #include <adjoint/ops/softmax/softmax.h>
 #include <adjoint/tests/support/elementwise_cases.h>
+#include <adjoint/tests/support/loss_cases.h>
 
 #include <gtest/gtest.h>
 
@@ -20,6 +21,7 @@
 #include <cmath>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace adjoint {
@@ -166,18 +168,8 @@ TEST(Orders, OfReductionsWhereAnElementIsSpecial) {
   }
 }
 
-struct LossCase {
-  std::string name;
-  Tensor (*of)(const Tensor& input, const Tensor& target);
-};
-
 TEST(Orders, OfLossesInBothOperands) {
-  const std::vector<LossCase> cases = {
-      {"mse_loss", [](const Tensor& x, const Tensor& y) { return mse_loss(x, y); }},
-      {"l1_loss", [](const Tensor& x, const Tensor& y) { return l1_loss(x, y); }},
-      {"smooth_l1_loss", [](const Tensor& x, const Tensor& y) { return smooth_l1_loss(x, y, Reduction::kSum, 0.5); }},
-      {"huber_loss", [](const Tensor& x, const Tensor& y) { return huber_loss(x, y, Reduction::kSum, 0.5); }},
-      {"charbonnier_loss", [](const Tensor& x, const Tensor& y) { return charbonnier_loss(x, y, 0.5); }},
+  std::vector<std::pair<std::string, std::function<Tensor(const Tensor&, const Tensor&)>>> cases = {
       {"binary_cross_entropy", [](const Tensor& x, const Tensor& y) { return binary_cross_entropy(x, y); }},
       {"binary_cross_entropy_with_logits",
        [](const Tensor& x, const Tensor& y) { return binary_cross_entropy_with_logits(x, y); }},
@@ -187,13 +179,18 @@ TEST(Orders, OfLossesInBothOperands) {
        }},
       {"kl_div", [](const Tensor& x, const Tensor& y) { return kl_div(x, y); }},
       {"kl_div, of logarithms", [](const Tensor& x, const Tensor& y) { return kl_div(x, y, {.log_target = true}); }}};
-  for (const LossCase& c : cases) {
+  for (const testing::LossCase& c : testing::loss_cases()) {
+    cases.emplace_back(c.name, [&c](const Tensor& x, const Tensor& y) { return c.call(x, y, Reduction::kSum); });
+  }
+  for (const auto& entry : cases) {
+    const std::string& name = entry.first;
+    const auto& loss = entry.second;
     for (const double other : {0.0, 0.5, 0.7, 1.0}) {
       expect_derivatives(
-          fmt::format("{}, input beside {}", c.name, other), [&](const Tensor& x) { return c.of(x, number(other)); },
+          fmt::format("{}, input beside {}", name, other), [&](const Tensor& x) { return loss(x, number(other)); },
           kPlaces);
       expect_derivatives(
-          fmt::format("{}, target beside {}", c.name, other), [&](const Tensor& y) { return c.of(number(other), y); },
+          fmt::format("{}, target beside {}", name, other), [&](const Tensor& y) { return loss(number(other), y); },
           kPlaces);
     }
   }

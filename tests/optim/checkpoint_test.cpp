@@ -1,15 +1,10 @@
 // Every optimiser, schedule and average through a checkpoint: a training that was stopped and went on, in new objects,
 // has the bits of one that was not.
 #include <adjoint/nn/checkpoint.h>
-#include <adjoint/optim/adagrad.h>
-#include <adjoint/optim/adam.h>
-#include <adjoint/optim/adam_variants.h>
 #include <adjoint/optim/ema.h>
-#include <adjoint/optim/lion.h>
 #include <adjoint/optim/plateau.h>
-#include <adjoint/optim/rmsprop.h>
 #include <adjoint/optim/schedule.h>
-#include <adjoint/optim/sgd.h>
+#include <adjoint/tests/optim/optim_fixture.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>
 
@@ -146,21 +141,11 @@ MakeSchedule curve(const Options& options) {
 const MakeOptimizer kSGD = optimizer<SGD>(SGDOptions{.lr = 0.1, .momentum = 0.9});
 
 TEST_F(CheckpointTest, EveryOptimizerGoesOn) {
-  const std::pair<const char*, MakeOptimizer> optimisers[] = {
-      {"SGD", optimizer<SGD>(SGDOptions{.lr = 0.1})},
-      {"SGD with momentum", kSGD},
-      {"Adam", optimizer<Adam>(AdamOptions{.lr = 0.01, .amsgrad = true})},
-      {"AdamW", optimizer<AdamW>(AdamWOptions{.lr = 0.01})},
-      {"RMSprop", optimizer<RMSprop>(RMSpropOptions{.lr = 0.01, .momentum = 0.5, .centered = true})},
-      {"Lion", optimizer<Lion>(LionOptions{.lr = 0.01})},
-      {"Adagrad", optimizer<Adagrad>(AdagradOptions{.lr = 0.01})},
-      {"Adamax", optimizer<Adamax>(AdamaxOptions{.lr = 0.01})},
-      {"NAdam", optimizer<NAdam>(NAdamOptions{.lr = 0.01})},
-      {"RAdam", optimizer<RAdam>(RAdamOptions{.lr = 0.01})},
-  };
-  for (const auto& [name, make] : optimisers) {
-    SCOPED_TRACE(name);
-    expect_it_goes_on(make, [](Optimizer&) { return Stepped{}; });
+  for (const Json& c : fixture()["optimisers"]) {
+    SCOPED_TRACE(name_of(c));
+    visit_optimizer(c["kind"], [&]<class O>() {
+      expect_it_goes_on(optimizer<O>(options_of<OptionsOf<O>>(c["options"])), [](Optimizer&) { return Stepped{}; });
+    });
   }
 }
 

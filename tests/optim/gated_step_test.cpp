@@ -2,14 +2,9 @@
 // GradScaler leaves out, which do not count.
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/ops/elementwise/elementwise.h>
-#include <adjoint/optim/adagrad.h>
-#include <adjoint/optim/adam.h>
-#include <adjoint/optim/adam_variants.h>
 #include <adjoint/optim/clip.h>
 #include <adjoint/optim/grad_scaler.h>
-#include <adjoint/optim/lion.h>
-#include <adjoint/optim/rmsprop.h>
-#include <adjoint/optim/sgd.h>
+#include <adjoint/tests/optim/optim_fixture.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>
 
@@ -30,24 +25,15 @@ using Tensors = std::vector<Tensor>;
 using Make = std::function<std::unique_ptr<Optimizer>(const Tensors&)>;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-template <class O, class Options>
-std::pair<std::string, Make> maker(const std::string& name, const Options& options) {
-  return {name, [options](const Tensors& parameters) { return std::make_unique<O>(parameters, options); }};
-}
-
+// Those of the fixture.
 const std::vector<std::pair<std::string, Make>>& optimisers() {
-  static const std::vector<std::pair<std::string, Make>> all{
-      maker<SGD>("SGD", SGDOptions{.lr = 0.1}),
-      maker<SGD>("momentum", SGDOptions{.lr = 0.1, .momentum = 0.9, .dampening = 0.25, .weight_decay = 0.01}),
-      maker<Adam>("Adam", AdamOptions{.lr = 0.1}),
-      maker<AdamW>("amsgrad", AdamWOptions{.lr = 0.1, .amsgrad = true}),
-      maker<RMSprop>("RMSprop", RMSpropOptions{.lr = 0.1, .momentum = 0.5, .centered = true}),
-      maker<Lion>("Lion", LionOptions{.lr = 0.1, .weight_decay = 0.1}),
-      maker<Adagrad>("Adagrad", AdagradOptions{.lr = 0.1, .lr_decay = 0.5, .initial_accumulator_value = 0.25}),
-      maker<Adamax>("Adamax", AdamaxOptions{.lr = 0.1, .weight_decay = 0.01}),
-      maker<NAdam>("NAdam", NAdamOptions{.lr = 0.1, .momentum_decay = 0.5}),
-      maker<RAdam>("RAdam", RAdamOptions{.lr = 0.1, .betas = {0.8, 0.9}}),
-  };
+  static const std::vector<std::pair<std::string, Make>> all = [] {
+    std::vector<std::pair<std::string, Make>> made;
+    for (const Json& c : fixture()["optimisers"]) {
+      made.emplace_back(name_of(c), [&c](const Tensors& parameters) { return make_optimizer(c, parameters); });
+    }
+    return made;
+  }();
   return all;
 }
 

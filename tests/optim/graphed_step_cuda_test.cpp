@@ -11,16 +11,11 @@
 #include <adjoint/nn/norm.h>
 #include <adjoint/nn/sequential.h>
 #include <adjoint/ops/loss/loss.h>
-#include <adjoint/optim/adagrad.h>
-#include <adjoint/optim/adam.h>
-#include <adjoint/optim/adam_variants.h>
 #include <adjoint/optim/clip.h>
 #include <adjoint/optim/ema.h>
 #include <adjoint/optim/grad_scaler.h>
-#include <adjoint/optim/lion.h>
-#include <adjoint/optim/rmsprop.h>
 #include <adjoint/optim/schedule.h>
-#include <adjoint/optim/sgd.h>
+#include <adjoint/tests/optim/optim_fixture.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>
 
@@ -155,14 +150,15 @@ TEST_F(GraphedStepCuda, SgdWithDropoutAndBatchNorm) {
 }
 
 TEST_F(GraphedStepCuda, EveryOptimizer) {
-  expect_same_training(plain<optim::Adam>(optim::AdamOptions{.lr = 1e-2, .amsgrad = true}), one_size);
-  expect_same_training(plain<optim::AdamW>(optim::AdamWOptions{.lr = 1e-2}), one_size);
-  expect_same_training(plain<optim::RMSprop>(optim::RMSpropOptions{.lr = 1e-2}), one_size);
-  expect_same_training(plain<optim::Lion>(optim::LionOptions{.lr = 1e-3}), one_size);
-  expect_same_training(plain<optim::Adagrad>(optim::AdagradOptions{.lr = 1e-2}), one_size);
-  expect_same_training(plain<optim::Adamax>(optim::AdamaxOptions{.lr = 1e-2}), one_size);
-  expect_same_training(plain<optim::NAdam>(optim::NAdamOptions{.lr = 1e-2}), one_size);
-  expect_same_training(plain<optim::RAdam>(optim::RAdamOptions{.lr = 1e-2}), one_size);
+  for (const optim::Json& c : optim::fixture()["optimisers"]) {
+    SCOPED_TRACE(optim::name_of(c));
+    const Maker make = [&c] {
+      return make_training<optim::Optimizer>([&c](const Tensors& parameters) -> std::shared_ptr<optim::Optimizer> {
+        return optim::make_optimizer(c, parameters);
+      });
+    };
+    expect_same_training(make, one_size);
+  }
 }
 
 TEST_F(GraphedStepCuda, AdamWithClippingAScheduleAndAnAverage) {

@@ -54,9 +54,9 @@ void expect_grouped_trajectory(const Json& c, DType dtype, Device device, double
 void expect_grouped_trajectories(DType dtype, Device device, double tolerance) {
   ASSERT_EQ(fixture()["grouped"].size(), 3U);
   for (const Json& c : fixture()["grouped"]) {
-    if (c["kind"] == "sgd") expect_grouped_trajectory<SGD, SGDOptions>(c, dtype, device, tolerance);
-    if (c["kind"] == "adam") expect_grouped_trajectory<Adam, AdamOptions>(c, dtype, device, tolerance);
-    if (c["kind"] == "rmsprop") expect_grouped_trajectory<RMSprop, RMSpropOptions>(c, dtype, device, tolerance);
+    visit_optimizer(c["kind"], [&]<class Optimiser>() {
+      expect_grouped_trajectory<Optimiser, OptionsOf<Optimiser>>(c, dtype, device, tolerance);
+    });
   }
 }
 

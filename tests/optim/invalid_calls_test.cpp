@@ -1,18 +1,13 @@
 // Random calls of the optimisers: no crash, and every error names the function called.
 
-#include <adjoint/optim/adagrad.h>
-#include <adjoint/optim/adam.h>
-#include <adjoint/optim/adam_variants.h>
 #include <adjoint/optim/clip.h>
 #include <adjoint/optim/ema.h>
 #include <adjoint/optim/grad_scaler.h>
 #include <adjoint/optim/lbfgs.h>
-#include <adjoint/optim/lion.h>
 #include <adjoint/optim/muon.h>
 #include <adjoint/optim/plateau.h>
-#include <adjoint/optim/rmsprop.h>
 #include <adjoint/optim/schedule.h>
-#include <adjoint/optim/sgd.h>
+#include <adjoint/tests/optim/optim_fixture.h>
 #include <adjoint/tests/support/invalid_calls.h>
 
 #include <gtest/gtest.h>
@@ -43,27 +38,27 @@ std::vector<Tensor> with_gradients(A a) {
   return parameters;
 }
 
+void draw(A a, double& option) { option = a.scalar(); }
+void draw(A a, bool& option) { option = a.chance(2); }
+void draw(A a, std::array<double, 2>& option) { option = {a.scalar(), a.scalar()}; }
+
+// With some options drawn, and the others as they are by default.
+template <class Optimiser>
+void construct(A a) {
+  optim::OptionsOf<Optimiser> options;
+  optim::visit_options(options, [&](const char*, auto& option) {
+    if (a.chance(2)) draw(a, option);
+  });
+  Optimiser(a.tensors(), options);
+}
+
 TEST(InvalidCalls, OfOptimisers) {
-  const auto betas = [](A a) { return std::array<double, 2>{a.scalar(), a.scalar()}; };
   Tensor weight = Tensor::ones({2, 3});
   optim::SGD sgd({weight}, {.lr = 0.1, .momentum = 0.9});
   optim::StepLR decay(sgd, {.step_size = 2});
   optim::SGD other({weight});
-  const std::vector<Call> table{
-      {"SGD",
-       [](A a) { optim::SGD(a.tensors(), {.lr = a.scalar(), .momentum = a.scalar(), .weight_decay = a.scalar()}); }},
+  std::vector<Call> table{
       {"SGD", [&](A a) { sgd.set_lr(a.scalar()); }},
-      {"Adam", [&](A a) { optim::Adam(a.tensors(), {.lr = a.scalar(), .betas = betas(a), .eps = a.scalar()}); }},
-      {"AdamW", [&](A a) { optim::AdamW(a.tensors(), {.lr = a.scalar(), .betas = betas(a), .eps = a.scalar()}); }},
-      {"RMSprop",
-       [](A a) { optim::RMSprop(a.tensors(), {.lr = a.scalar(), .alpha = a.scalar(), .momentum = a.scalar()}); }},
-      {"Lion", [&](A a) { optim::Lion(a.tensors(), {.lr = a.scalar(), .betas = betas(a)}); }},
-      {"Adagrad",
-       [](A a) { optim::Adagrad(a.tensors(), {.lr = a.scalar(), .lr_decay = a.scalar(), .eps = a.scalar()}); }},
-      {"Adamax", [&](A a) { optim::Adamax(a.tensors(), {.lr = a.scalar(), .betas = betas(a), .eps = a.scalar()}); }},
-      {"NAdam",
-       [&](A a) { optim::NAdam(a.tensors(), {.lr = a.scalar(), .betas = betas(a), .momentum_decay = a.scalar()}); }},
-      {"RAdam", [&](A a) { optim::RAdam(a.tensors(), {.lr = a.scalar(), .betas = betas(a), .eps = a.scalar()}); }},
       {"Muon",
        [](A a) { optim::Muon(a.tensors(), {.lr = a.scalar(), .momentum = a.scalar(), .ns_steps = a.integer()}); }},
       {"LBFGS",
@@ -111,6 +106,9 @@ TEST(InvalidCalls, OfOptimisers) {
        [](A a) { return optim::clip_grad_norm_(with_gradients(a), a.scalar(), {.norm_type = a.scalar()}); }},
       {"clip_grad_value_", [](A a) { optim::clip_grad_value_(with_gradients(a), a.scalar()); }},
   };
+  optim::visit_optimizers([&]<class Optimiser>() {
+    table.push_back({optim::OptionsOf<Optimiser>::kName, construct<Optimiser>});
+  });
   expect_errors_that_name_the_call(table, 5000, 28);
 }
 

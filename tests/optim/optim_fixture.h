@@ -1,20 +1,17 @@
 // Readers of tests/fixtures/optim.json for the tests of optim.
 #pragma once
 
-#include <adjoint/optim/adagrad.h>
-#include <adjoint/optim/adam.h>
-#include <adjoint/optim/adam_variants.h>
-#include <adjoint/optim/lion.h>
-#include <adjoint/optim/rmsprop.h>
-#include <adjoint/optim/sgd.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/optim/optimizers.h>
 #include <adjoint/tests/support/fixtures.h>
 
 #include <nlohmann/json.hpp>
 
+#include <cctype>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace adjoint::optim {
@@ -29,46 +26,76 @@ inline const Json& fixture() {
   return json;
 }
 
+template <class Optimiser>
+using OptionsOf = decltype(std::declval<const Optimiser&>().options());
+
+// f(name, option) for the options that optimisers have beside master_weights.
+template <class Options, class F>
+void visit_options(Options& o, const F& f) {
+  f("lr", o.lr);
+  f("weight_decay", o.weight_decay);
+  if constexpr (requires { o.betas; }) f("betas", o.betas);
+  if constexpr (requires { o.eps; }) f("eps", o.eps);
+  if constexpr (requires { o.amsgrad; }) f("amsgrad", o.amsgrad);
+  if constexpr (requires { o.momentum; }) f("momentum", o.momentum);
+  if constexpr (requires { o.dampening; }) f("dampening", o.dampening);
+  if constexpr (requires { o.nesterov; }) f("nesterov", o.nesterov);
+  if constexpr (requires { o.alpha; }) f("alpha", o.alpha);
+  if constexpr (requires { o.centered; }) f("centered", o.centered);
+  if constexpr (requires { o.momentum_decay; }) f("momentum_decay", o.momentum_decay);
+  if constexpr (requires { o.lr_decay; }) f("lr_decay", o.lr_decay);
+  if constexpr (requires { o.initial_accumulator_value; }) {
+    f("initial_accumulator_value", o.initial_accumulator_value);
+  }
+  if constexpr (requires { o.ns_steps; }) f("ns_steps", o.ns_steps);
+  if constexpr (requires { o.ns_coefficients; }) f("ns_coefficients", o.ns_coefficients);
+}
+
 // Those that the fixture names; the others stay as they are.
 template <class Options>
 Options options_of(const Json& given) {
   Options o;
-  const auto take = [&](const char* name, auto& value) { value = given.value(name, value); };
-  take("lr", o.lr);
-  take("weight_decay", o.weight_decay);
-  if constexpr (requires { o.betas; }) take("betas", o.betas);
-  if constexpr (requires { o.eps; }) take("eps", o.eps);
-  if constexpr (requires { o.amsgrad; }) take("amsgrad", o.amsgrad);
-  if constexpr (requires { o.momentum; }) take("momentum", o.momentum);
-  if constexpr (requires { o.dampening; }) take("dampening", o.dampening);
-  if constexpr (requires { o.nesterov; }) take("nesterov", o.nesterov);
-  if constexpr (requires { o.alpha; }) take("alpha", o.alpha);
-  if constexpr (requires { o.centered; }) take("centered", o.centered);
-  if constexpr (requires { o.momentum_decay; }) take("momentum_decay", o.momentum_decay);
-  if constexpr (requires { o.lr_decay; }) take("lr_decay", o.lr_decay);
-  if constexpr (requires { o.initial_accumulator_value; }) {
-    take("initial_accumulator_value", o.initial_accumulator_value);
-  }
-  if constexpr (requires { o.ns_steps; }) take("ns_steps", o.ns_steps);
-  if constexpr (requires { o.ns_coefficients; }) take("ns_coefficients", o.ns_coefficients);
+  visit_options(o, [&](const char* name, auto& value) { value = given.value(name, value); });
   return o;
 }
 
-template <class Optimiser, class Options>
-std::unique_ptr<Optimizer> make(const std::vector<Tensor>& parameters, const Json& options) {
-  return std::make_unique<Optimiser>(parameters, options_of<Options>(options));
+// f.operator()<Optimiser>() for every optimiser of the table.
+template <class F>
+void visit_optimizers(const F& f) {
+#define ADJOINT_VISIT(Name, ...) f.template operator()<Name>();
+  ADJOINT_OPTIMIZERS(ADJOINT_VISIT, ADJOINT_VISIT)
+#undef ADJOINT_VISIT
+}
+
+// The fixture's name of an optimiser, which is its own in small letters.
+template <class Optimiser>
+std::string kind_of() {
+  std::string kind = OptionsOf<Optimiser>::kName;
+  for (char& letter : kind) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return kind;
+}
+
+// f.operator()<Optimiser>() for the one that the fixture means.
+template <class F>
+void visit_optimizer(const std::string& kind, const F& f) {
+  bool found = false;
+  visit_optimizers([&]<class Optimiser>() {
+    if (kind != kind_of<Optimiser>()) return;
+    found = true;
+    f.template operator()<Optimiser>();
+  });
+  ADJOINT_CHECK(found, "the table of optimisers must have the fixture's; got {}", kind);
 }
 
 inline std::unique_ptr<Optimizer> make_optimizer(const Json& c, const std::vector<Tensor>& parameters) {
-  using Make = std::unique_ptr<Optimizer> (*)(const std::vector<Tensor>&, const Json&);
-  static const std::map<std::string, Make> makers{
-      {"sgd", make<SGD, SGDOptions>},          {"adam", make<Adam, AdamOptions>},
-      {"adamw", make<AdamW, AdamWOptions>},    {"rmsprop", make<RMSprop, RMSpropOptions>},
-      {"lion", make<Lion, LionOptions>},       {"adagrad", make<Adagrad, AdagradOptions>},
-      {"adamax", make<Adamax, AdamaxOptions>}, {"nadam", make<NAdam, NAdamOptions>},
-      {"radam", make<RAdam, RAdamOptions>}};
-  return makers.at(c["kind"])(parameters, c["options"]);
+  std::unique_ptr<Optimizer> made;
+  visit_optimizer(c["kind"], [&]<class Optimiser>() {
+    made = std::make_unique<Optimiser>(parameters, options_of<OptionsOf<Optimiser>>(c["options"]));
+  });
+  return made;
 }
+
+inline std::string name_of(const Json& c) { return c["kind"].get<std::string>() + " " + c["options"].dump(); }
 
 inline Tensor start(DType dtype) {
   const auto values = fixture()["start"].get<std::vector<double>>();
