@@ -146,9 +146,8 @@ struct Average : Pool<T, V> {
 #pragma unroll
       for (int v = 0; v < V; ++v) sums[v] += convert<C>(values.values[v]);
     });
-    const PoolAttr& attr = this->attr;
-    const C by = pool::divisor<C>(attr, pool::counted(attr.h, o.y, attr.counts_padding),
-                                  pool::counted(attr.w, o.x, attr.counts_padding));
+    const C by = pool::divisor<C>(this->attr, pool::counted(this->attr.h, o.y, this->attr.counts_padding),
+                                  pool::counted(this->attr.w, o.x, this->attr.counts_padding));
 #pragma unroll
     for (int v = 0; v < V; ++v) sums[v] /= by;
     Base::store(sums, out + o.at);
@@ -164,11 +163,10 @@ struct AverageAdjoint : Pool<T, V> {
   T* out;
 
   __device__ void operator()(const Pixel& i) const {
-    const PoolAttr& attr = this->attr;
     C sums[V] = {};
     this->each_user(i, [&](std::int32_t y, std::int32_t x, std::int64_t pixel) {
-      const C by = pool::divisor<C>(attr, pool::counted(attr.h, y, attr.counts_padding),
-                                    pool::counted(attr.w, x, attr.counts_padding));
+      const C by = pool::divisor<C>(this->attr, pool::counted(this->attr.h, y, this->attr.counts_padding),
+                                    pool::counted(this->attr.w, x, this->attr.counts_padding));
       const Pack<T, V> values = this->load(g, pixel, i.channel);
 #pragma unroll
       for (int v = 0; v < V; ++v) sums[v] += convert<C>(values.values[v]) / by;
