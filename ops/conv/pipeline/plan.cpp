@@ -13,8 +13,6 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr int kSlices[] = {1, 2, 3, 4, 6, 8};
-
 /// Lists the boxes and their taps, by the halos that the tile's box has around it; false if there are too many.
 bool list_taps(const PipelineGeometry& g, const std::vector<AxisTap> (&taps)[kPipelineAxes], PipelinePlan& plan) {
   plan.boxes = 0;
@@ -90,7 +88,7 @@ void set_lead(PipelinePlan& plan) {
   int least = std::numeric_limits<int>::max(), all = least;
   for (int phase = 0; phase < plan.result.phases(); ++phase) {
     least = std::min<int>(least, plan.first_tap[phase][1] - plan.first_tap[phase][0]);
-    all = std::min(all, taps_of(plan, phase) * (plan.chunks / plan.slices));
+    all = std::min(all, taps_of(plan, phase) * plan.chunks);
   }
   plan.lead = std::min(least, static_cast<int>(kShare * all));
   if (plan.shares_filter) plan.lead = std::min(plan.lead, plan.filter_slots - 1);
@@ -116,9 +114,7 @@ bool plan_tiles(const PipelineGeometry& g, const std::vector<AxisTap> (&taps)[kP
     if (tiles > kMostExtent / count) return false;
     tiles *= count;
   }
-  if (tiles > kMostExtent / plan.slices) return false;
-  plan.slices_divider = Divider(static_cast<std::uint32_t>(tiles));
-  plan.tiles = static_cast<std::int32_t>(tiles * plan.slices);
+  plan.tiles = static_cast<std::int32_t>(tiles);
   if (!fill_smem(machine, plan) || !list_taps(g, taps, plan)) return false;
   set_lead(plan);
   return true;
@@ -169,15 +165,10 @@ bool plan_pipeline(const PipelineGeometry& g, Arithmetic arithmetic, const Machi
   LeastClocks least;
   for (const bool shares_filter : {false, true}) {
     for (const int columns : {128, 64}) {
-      for (const int slices : kSlices) {
-        candidate.shares_filter = shares_filter;
-        candidate.columns = columns;
-        candidate.slices = slices;
-        if (slices > candidate.chunks || !plan_tiles(g, taps, machine, candidate)) break;
-        // More tiles than multiprocessors gain nothing from slices.
-        if (slices > 1 && candidate.tiles_of_slice() > machine.multiprocessors) break;
-        if (least.take(pipeline_clocks(candidate, machine))) plan = candidate;
-      }
+      candidate.shares_filter = shares_filter;
+      candidate.columns = columns;
+      if (!plan_tiles(g, taps, machine, candidate)) continue;
+      if (least.take(pipeline_clocks(candidate, machine))) plan = candidate;
     }
   }
   return least.found();
@@ -188,12 +179,11 @@ double pipeline_clocks(const PipelinePlan& plan, const Machine& machine) {
   // the latency from asking for a copy to its first byte; and for each column the exposed time of a tile's stores, and
   // of a grid's start.
   constexpr double kPower = 1.15, kLatency = 2600, kStoredColumn = 2.6, kStart = 2000, kStartedColumn = 123;
-  constexpr double kSmemBytes = 128, kStepsOfTap = 4, kAddition = 3000;  // the second kernel's start
+  constexpr double kSmemBytes = 128, kStepsOfTap = 4;
   double taps = 0;
   for (int phase = 0; phase < plan.result.phases(); ++phase) taps += taps_of(plan, phase) * plan.result_blocks();
   const double groups = plan.units_divider.divisor(), teams = plan.shares_filter ? kPipelineTeams : 1;
-  const double chunks = ceil_div(plan.chunks, plan.slices);
-  const double tile_taps = taps / groups * chunks, tile_boxes = chunks * plan.boxes;  // asked for
+  const double tile_taps = taps / groups * plan.chunks, tile_boxes = plan.chunks * plan.boxes;  // asked for
   const double filter_bytes = kPipelineFilterBytes, box_bytes = plan.box_copy_bytes();
   const double products = tile_taps * teams * kStepsOfTap * plan.columns / 2 * kPower;
   const double operands = tile_taps * filter_bytes + tile_boxes * box_bytes;
@@ -205,14 +195,8 @@ double pipeline_clocks(const PipelinePlan& plan, const Machine& machine) {
   const double tile = std::max({products, (read + operands) / kSmemBytes, operands / machine.l2_bytes,
                                 delivered(tile_boxes, box_bytes, plan.box_slots),
                                 delivered(tile_taps / plan.filter_rings(), filter_bytes, plan.filter_slots)});
-  const auto rounds = [&](int tiles) { return static_cast<double>(ceil_div(tiles, machine.multiprocessors)); };
-  const double one_slice =
-      kStart + kStartedColumn * plan.columns + rounds(plan.tiles) * (tile + kStoredColumn * plan.columns);
-  if (plan.slices == 1) return one_slice;
-  // Sums are written and read through the L2.
-  const double sums = static_cast<double>(kPipelineTeams * plan.columns * kPipelineResults * 4) / machine.l2_bytes;
-  return one_slice + rounds(plan.tiles) * sums + kAddition +
-         rounds(plan.tiles_of_slice()) * (plan.slices * sums + kStoredColumn * plan.columns);
+  const double rounds = static_cast<double>(ceil_div(plan.tiles, machine.multiprocessors));
+  return kStart + kStartedColumn * plan.columns + rounds * (tile + kStoredColumn * plan.columns);
 }
 
 TensorMapLayout pipeline_source_layout(const PipelinePlan& plan, int phase, const void* data, DType dtype) {

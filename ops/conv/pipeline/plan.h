@@ -73,10 +73,9 @@ struct PipelinePlan {
   std::int32_t chunks;                             // of the sum, 128 bytes of channels each
   std::int32_t boxes, box_extents[kPipelineAxes];  // of a chunk
   std::int32_t box_slots, filter_slots;
-  std::int32_t lead;    // products by which the first warpgroup begins before the second
-  std::int32_t slices;  // of the chunks; if there are several, a second kernel adds their sums
-  std::int32_t tiles;   // of a block, in all slices: units of the same positions follow each other
-  Divider slices_divider, units_divider, blocks_divider, tiles_divider[kPipelineAxes];
+  std::int32_t lead;   // products by which the first warpgroup begins before the second
+  std::int32_t tiles;  // of a block: units of the same positions follow each other
+  Divider units_divider, blocks_divider, tiles_divider[kPipelineAxes];
   PipelineBox box_list[kMostPipelinePhases];
   PipelineTap tap_list[kMostPipelineTaps];
   /// For each phase of the result: the taps of each box, one after the other.
@@ -85,12 +84,6 @@ struct PipelinePlan {
   /// Blocks of a phase of the result, kPipelineResults each.
   std::int64_t result_blocks() const { return blocks_divider.divisor(); }
   ADJOINT_HD std::int32_t rows() const { return columns / kPipelineStrip; }
-  std::int32_t tiles_of_slice() const { return tiles / slices; }
-  /// The slices' sums; 0 bytes if there is one slice.
-  std::int64_t sums_bytes() const {
-    return slices == 1 ? 0 : std::int64_t{tiles} * kPipelineTeams * columns * kPipelineResults * 4;
-  }
-  ADJOINT_HD std::int32_t first_chunk(std::int32_t slice) const { return slice * chunks / slices; }
   ADJOINT_HD std::int32_t box_copy_bytes() const {
     return box_extents[0] * box_extents[1] * box_extents[2] * kPipelineLineBytes;
   }
@@ -109,13 +102,11 @@ struct PipelinePlan {
 struct PipelineTile {
   std::int32_t at[kPipelineAxes], sample;  // the strip's first position, of a phase
   std::int32_t phase, result;              // the first of its results
-  std::int32_t slice;
 };
 
 ADJOINT_HD inline PipelineTile pipeline_tile(const PipelinePlan& p, std::int32_t index, int team) {
   PipelineTile tile{};
   std::int32_t unit = index;
-  tile.slice = p.slices_divider.split(unit);
   index = p.units_divider.split(unit);
   if (!p.shares_filter) unit = unit * kPipelineTeams + team;
   tile.phase = p.blocks_divider.split(unit);

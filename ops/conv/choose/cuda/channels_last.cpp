@@ -112,15 +112,12 @@ bool run_result(const ConvProblem& problem) {
   if (padded_results != results) {
     result.emplace(static_cast<std::size_t>(rows * padded_results * bytes_of(problem)), problem.device);
   }
-  std::optional<Workspace> sums;
-  if (plan->sums_bytes() > 0) sums.emplace(static_cast<std::size_t>(plan->sums_bytes()), problem.device);
   run_pipeline(*plan, arithmetic_of(problem),
                {.source = source.data(),
                 .filter = ordered ? ordered->data() : problem.second,
                 .bias = bias.data(),
                 .result = result ? result->data() : problem.out,
-                .activation = problem.activation,
-                .sums = sums ? static_cast<float*>(sums->data()) : nullptr},
+                .activation = problem.activation},
                problem.device);
   if (result) crop_channels(rows, results, bytes_of(problem), result->data(), problem.out, problem.device);
   return true;

@@ -2,8 +2,7 @@
 // is cut). A block stays on its multiprocessor and computes every gridDim'th tile. Two warpgroups multiply and store;
 // warps of the third start the copies of boxes and filters, through rings with a full and an empty mbarrier for each
 // slot; tiles pass through them without a gap. The first warpgroup is a little ahead, so that one's stores overlap the
-// other's products. Slices of a long sum are tiles of their own, whose sums a second kernel adds. No sum depends on the
-// grid.
+// other's products. No sum depends on the grid.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/register_split.h>
@@ -17,12 +16,6 @@
 
 namespace adjoint::cuda::pipeline {
 
-/// A thread's first sum of a tile; the next ones follow in steps of kTeam.
-template <int kColumns>
-__device__ __forceinline__ float* slice_sums(float* sums, int tile, int team, int thread) {
-  return sums + (static_cast<std::int64_t>(tile) * kPipelineTeams + team) * (kColumns / 2 * kTeam) + thread;
-}
-
 template <Arithmetic kArithmetic, int kColumns, class T>
 __device__ __forceinline__ void multiply_and_store(const PipelinePlan& p, const Operands<T>& operands,
                                                    const Shared& shared, int team) {
@@ -34,13 +27,7 @@ __device__ __forceinline__ void multiply_and_store(const PipelinePlan& p, const 
   for (int index = first_tile(); index < p.tiles; index += tile_step()) {
     const PipelineTile tile = pipeline_tile(p, index, team);
     multiplier.multiply_tile(tile);
-    if (p.slices == 1) {
-      store(tile, multiplier.sums);
-    } else {
-      float* const to = slice_sums<kColumns>(operands.sums, index, team, thread);
-#pragma unroll
-      for (int i = 0; i < kColumns / 2; ++i) to[i * kTeam] = multiplier.sums[i];
-    }
+    store(tile, multiplier.sums);
   }
   ptx::bulk_wait_read();
 }
@@ -69,32 +56,6 @@ __global__ void __launch_bounds__(kPipelineThreads, 1)
     ptx::raise_register_limit<kRegisters>();
     multiply_and_store<kArithmetic, kColumns>(p, operands, shared, warp / kWarpsOfTeam);
   }
-#endif
-}
-
-/// Adds the slices' sums in their order, and finishes and stores the results: a block a tile, of both warpgroups'
-/// units.
-template <Arithmetic kArithmetic, int kColumns>
-__global__ void __launch_bounds__(kPipelineTeams* kTeam)
-    add_slices_kernel(const __grid_constant__ PipelinePlan p,
-                      const __grid_constant__ Operands<typename ArithmeticTraits<kArithmetic>::Element> operands) {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  using T = typename ArithmeticTraits<kArithmetic>::Element;
-  const int team = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / kTeam, 0);
-  const int thread = static_cast<int>(threadIdx.x) % kTeam, tiles = static_cast<int>(gridDim.x);
-  ptx::wait_for_earlier_kernels();
-  float sums[kColumns / 2] = {};
-#pragma unroll 1
-  for (int slice = 0; slice < p.slices; ++slice) {
-    const float* const from =
-        slice_sums<kColumns>(operands.sums, slice * tiles + static_cast<int>(blockIdx.x), team, thread);
-#pragma unroll
-    for (int i = 0; i < kColumns / 2; ++i) sums[i] += from[i * kTeam];
-  }
-  const std::uint32_t out = ptx::shared_address(ptx::dynamic_smem()) + team * p.stage_bytes();
-  const Store<T, kColumns> store{p, operands, out, team, thread / 32, thread % 32};
-  store(pipeline_tile(p, static_cast<int>(blockIdx.x), team), sums);
-  ptx::bulk_wait_read();
 #endif
 }
 

@@ -22,7 +22,6 @@ pipeline::Operands<T> pipeline_operands(const PipelinePlan& plan, const Pipeline
                                  .result = {},
                                  .filter = encode(pipeline_filter_layout(plan, call.filter, dtype)),
                                  .bias = static_cast<const T*>(call.bias),
-                                 .sums = call.sums,
                                  .activate = Activate<float>(call.activation)};
   for (int i = 0; i < plan.boxes; ++i) {
     const int phase = plan.box_list[i].phase;
@@ -45,17 +44,8 @@ void run_pipeline_in(const PipelinePlan& plan, const PipelineCall& call, int dev
   const auto smem_bytes = static_cast<std::size_t>(plan.smem_bytes());
   allow_smem(kernel, smem_bytes);
   const auto blocks = static_cast<unsigned>(std::min(plan.tiles, multiprocessor_count(device)));
-  const auto operands = pipeline_operands<T>(plan, call, kDType, encode_tensor_map);
-  launch_early(kernel, {dim3(blocks), dim3(kPipelineThreads), smem_bytes}, 1, device, plan, operands);
-  if (plan.slices == 1) return;
-  const auto add = plan.columns == 128 ? pipeline::add_slices_kernel<kArithmetic, 128>
-                                       : pipeline::add_slices_kernel<kArithmetic, 64>;
-  const auto stage_bytes = static_cast<std::size_t>(kPipelineTeams * plan.stage_bytes());
-  allow_smem(add, stage_bytes);
-  launch_early(add,
-               {dim3(static_cast<unsigned>(plan.tiles_of_slice())), dim3(kPipelineTeams * pipeline::kTeam),
-                stage_bytes},
-               1, device, plan, operands);
+  launch_early(kernel, {dim3(blocks), dim3(kPipelineThreads), smem_bytes}, 1, device, plan,
+               pipeline_operands<T>(plan, call, kDType, encode_tensor_map));
 }
 
 }  // namespace adjoint::cuda

@@ -19,7 +19,7 @@ __device__ __forceinline__ void copy_boxes(const PipelinePlan& p, const Operands
   for (int index = first_tile(); index < p.tiles; index += tile_step()) {
     const PipelineTile tile = pipeline_tile(p, index, 0);
 #pragma unroll 1
-    for (int chunk = p.first_chunk(tile.slice); chunk < p.first_chunk(tile.slice + 1); ++chunk) {
+    for (int chunk = 0; chunk < p.chunks; ++chunk) {
 #pragma unroll 1
       for (int i = 0; i < p.boxes; ++i) {
         const PipelineBox& box = p.box_list[i];
@@ -48,7 +48,7 @@ __device__ __forceinline__ void copy_filters(const PipelinePlan& p, const Operan
     const PipelineTile tile = pipeline_tile(p, index, team);
     const int first = p.first_tap[tile.phase][0], end = p.first_tap[tile.phase][p.boxes];
 #pragma unroll 1
-    for (int chunk = p.first_chunk(tile.slice); chunk < p.first_chunk(tile.slice + 1); ++chunk) {
+    for (int chunk = 0; chunk < p.chunks; ++chunk) {
 #pragma unroll 1
       for (int tap = first; tap < end; ++tap) {
         const std::uint32_t full = shared.filters_full + 8 * (first_slot + ring.slot);

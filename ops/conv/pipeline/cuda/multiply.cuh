@@ -45,7 +45,7 @@ struct Multiplier {
     // them.
     wgmma::pin(sums);
 #pragma unroll 1
-    for (int chunk = p.first_chunk(tile.slice); chunk < p.first_chunk(tile.slice + 1); ++chunk) {
+    for (int chunk = 0; chunk < p.chunks; ++chunk) {
 #pragma unroll 1
       for (int i = 0; i < p.boxes; ++i) {
         ptx::mbarrier_wait(shared.boxes_full + 8 * boxes.slot, boxes.parity);

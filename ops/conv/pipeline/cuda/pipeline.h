@@ -19,7 +19,6 @@ struct PipelineCall {
   const void *source, *filter, *bias;
   void* result;
   Activation activation = {};  // of sum and bias, before they are rounded
-  float* sums = nullptr;       // the plan's sums_bytes()
 };
 
 /// Enqueues the plan's kernel for its arithmetic, halves or TF32, on the device's current stream.

@@ -15,7 +15,6 @@ struct Operands {
   TensorMap source[kMostPipelinePhases], result[kMostPipelinePhases];  // of each phase
   TensorMap filter;
   const T* bias;  // null for none
-  float* sums;    // of slices: (tile, team, sum of a thread, thread)
   Activate<float> activate;
 };
 

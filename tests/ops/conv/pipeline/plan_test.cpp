@@ -120,28 +120,6 @@ PipelineGeometry square(std::int64_t channels, std::int64_t results, std::int64_
                                  false);
 }
 
-// 7 x 7 positions are few tiles, and 512 channels a long sum.
-TEST(PipelinePlan, SlicesShareTheChunksOfFewTiles) {
-  for (const Arithmetic arithmetic : {Arithmetic::kBFloat16, Arithmetic::kTF32}) {
-    PipelinePlan plan;
-    ASSERT_TRUE(cuda::plan_pipeline(square(512, 512, 7), arithmetic, {}, plan));
-    EXPECT_GT(plan.slices, 1);
-    EXPECT_EQ(plan.first_chunk(0), 0);
-    EXPECT_EQ(plan.first_chunk(plan.slices), plan.chunks);
-    std::map<int, int> tiles;
-    for (int index = 0; index < plan.tiles; ++index) ++tiles[cuda::pipeline_tile(plan, index, 0).slice];
-    ASSERT_EQ(tiles.size(), static_cast<std::size_t>(plan.slices));
-    for (int slice = 0; slice < plan.slices; ++slice) {
-      EXPECT_EQ(tiles[slice], plan.tiles_of_slice());
-      // The first warpgroup must reach the lead within its first tile.
-      const int chunks = plan.first_chunk(slice + 1) - plan.first_chunk(slice);
-      EXPECT_LE(plan.lead, chunks * 9);
-    }
-    ASSERT_TRUE(cuda::plan_pipeline(square(512, 512, 100), arithmetic, {}, plan));
-    EXPECT_EQ(plan.slices, 1) << "enough tiles";
-  }
-}
-
 TEST(PipelinePlan, FitsSharedMemory) {
   for (const std::int64_t channels : {8, 64, 128, 320}) {
     for (const std::int64_t results : {8, 64, 128, 320}) {
