@@ -71,25 +71,24 @@ void max_pool(std::span<const Tensor> in, std::span<Tensor> out, const PoolAttr&
   visit_floating(out[0].dtype(), [&]<class T>() {
     using C = compute_t<T>;
     const T* const x = in[0].data<T>();
-    over_pixels<T>(
-        out[0], attr, attr.h.out, attr.w.out,
-        [&](std::int64_t sample, std::int32_t o_y, std::int32_t o_x, C* best, std::int64_t at) {
-          const pool::Run lines = pool::window(attr.h, o_y), columns = pool::window(attr.w, o_x);
-          const bool empty = lines.start >= lines.end || columns.start >= columns.end;
-          const std::int64_t first = empty ? -1 : std::int64_t{lines.start} * attr.w.in + columns.start;
-          for (std::int64_t c = 0; c < attr.channels; ++c) {
-            best[c] = -std::numeric_limits<C>::infinity();
-            if (places.data != nullptr) places.put(at + c, first);
-          }
-          each_input(attr, x, sample, o_y, o_x, [&](std::int64_t place, const T* values) {
-            for (std::int64_t c = 0; c < attr.channels; ++c) {
-              const C value = convert<C>(values[c]);
-              if (!(value > best[c]) && value == value) continue;
-              best[c] = value;
-              if (places.data != nullptr) places.put(at + c, place);
-            }
-          });
-        });
+    over_pixels<T>(out[0], attr, attr.h.out, attr.w.out,
+                   [&](std::int64_t sample, std::int32_t o_y, std::int32_t o_x, C* best, std::int64_t at) {
+                     const pool::Run lines = pool::window(attr.h, o_y), columns = pool::window(attr.w, o_x);
+                     const bool empty = lines.start >= lines.end || columns.start >= columns.end;
+                     const std::int64_t first = empty ? -1 : std::int64_t{lines.start} * attr.w.in + columns.start;
+                     for (std::int64_t c = 0; c < attr.channels; ++c) {
+                       best[c] = -std::numeric_limits<C>::infinity();
+                       if (places.data != nullptr) places.put(at + c, first);
+                     }
+                     each_input(attr, x, sample, o_y, o_x, [&](std::int64_t place, const T* values) {
+                       for (std::int64_t c = 0; c < attr.channels; ++c) {
+                         const C value = convert<C>(values[c]);
+                         if (!(value > best[c]) && value == value) continue;
+                         best[c] = value;
+                         if (places.data != nullptr) places.put(at + c, place);
+                       }
+                     });
+                   });
   });
 }
 

@@ -64,7 +64,9 @@ TEST_F(MemoryFormatCuda, PoolsWholePacksOfChannels) {
       {"max 2", [](const auto& in) { return max_pool2d(in[0], 2); }},
       {"max 3", [](const auto& in) { return max_pool2d(in[0], 3, {.stride = 2, .padding = 1}); }},
       {"average", [](const auto& in) { return avg_pool2d(in[0], 3, {.stride = 1, .padding = 1}); }},
-      {"adaptive", [](const auto& in) { return adaptive_avg_pool2d(in[0], {3, 5}); }}};
+      {"adaptive", [](const auto& in) {
+         return adaptive_avg_pool2d(in[0], {3, 5});
+       }}};
   for (const DType dtype : {kBFloat16, kFloat16, kFloat32, kFloat64}) {
     for (const std::int64_t channels : {std::int64_t{16}, std::int64_t{12}}) {
       const Tensor x = integers_in({2, channels, 9, 11}, dtype, 1);
@@ -111,11 +113,14 @@ TEST_F(MemoryFormatCuda, TrainingStepsDoNotConvert) {
     const Tensor c = conv_transpose2d(b, in[5], in[2], {.stride = 2});
     return conv2d(dropout(cat({a, c}, 1), 0.1), in[6], in[2]) * 0.01;
   };
-  const auto draw = [](const Shape& shape) {
-    return (Tensor::randn(shape, {.device = kCUDA}) * 0.1).to(kBFloat16);
-  };
-  const std::vector<Tensor> in{draw({8, 64, 64, 64}).to(kChannelsLast), draw({64, 64, 3, 3}), draw({64}), draw({64}),
-                               draw({64}), draw({64, 64, 2, 2}), draw({64, 128, 1, 1})};
+  const auto draw = [](const Shape& shape) { return (Tensor::randn(shape, {.device = kCUDA}) * 0.1).to(kBFloat16); };
+  const std::vector<Tensor> in{draw({8, 64, 64, 64}).to(kChannelsLast),
+                               draw({64, 64, 3, 3}),
+                               draw({64}),
+                               draw({64}),
+                               draw({64}),
+                               draw({64, 64, 2, 2}),
+                               draw({64, 128, 1, 1})};
   for (const std::string& name : launches_of([&] { step(net, in); })) {
     EXPECT_EQ(name.find("transpose_tiles"), std::string::npos) << name;
   }

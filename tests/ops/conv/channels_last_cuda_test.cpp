@@ -113,7 +113,7 @@ TEST(ConvChannelsLastCuda, IsExactOnIntegers) {
       for (const Mode& mode : kModes) {
         Call call(p, transposed, mode);
         // Positions of up to 16 bytes are left to copies.
-        const std::int64_t channels = transposed ? c.out_channels : c.in_channels;
+        const std::int64_t channels = transposed ? c.in_channels : c.out_channels;
         if (channels * element_size(mode.dtype) <= 16 || (channels == 5 && mode.dtype == kFloat32)) {
           EXPECT_EQ(call.run(), 1);
           continue;
