@@ -38,8 +38,13 @@ if(ADJOINT_CCACHE)
   # Without the sloppiness ccache compiles anew whatever uses a precompiled header. Depend mode makes the sources the key
   # of an object, never their preprocessed text: GCC knows a header of a precompiled one by its bytes, so one that was
   # cached before a comment changed would be included twice.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher} CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=true
-    ${ADJOINT_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher} CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=true)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    list(APPEND CMAKE_CXX_COMPILER_LAUNCHER CCACHE_PCH_EXTSUM=true ${CMAKE_CURRENT_LIST_DIR}/ccache_clang)
+    # CMake names the header's source too, by a path that ccache leaves absolute. clang finds the text in the header.
+    set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -Xclang -include-pch -Xclang <PCH_FILE>)
+  endif()
+  list(APPEND CMAKE_CXX_COMPILER_LAUNCHER ${ADJOINT_CCACHE})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher} ${ADJOINT_CCACHE})
 endif()
 

@@ -1,6 +1,7 @@
 #include "common/squares.h"
 
 #include "common/pictures.h"
+#include "common/tested.h"
 
 #include <adjoint/core/base/error.h>
 #include <adjoint/core/tensor/random.h>
@@ -118,7 +119,7 @@ SquareSource::SquareSource(const std::string& program, const std::string& path, 
                            std::int64_t size, bool hold_out)
     : drawn(drawn_set(drawn_name)) {
   if (path.empty()) {
-    tests = to_bytes(drawn_batch(drawn, 0, kTested));
+    tests = to_bytes(drawn_batch(drawn, 0, tested(kTested)));
     training = std::make_unique<DrawnPictures>(drawn, size);
     return;
   }

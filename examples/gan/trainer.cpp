@@ -3,6 +3,7 @@
 #include "sample.h"
 
 #include "common/memory_format.h"
+#include "common/tested.h"
 
 #include <adjoint/core/base/error.h>
 #include <adjoint/data/image.h>
@@ -82,7 +83,7 @@ struct Trainer::Source : examples::SquareSource {
                      run.batch * critic_steps * std::min<std::int64_t>(run.test_every, 1000), false) {}
   /// The pictures that generated ones are compared with.
   Tensor compared(std::uint64_t first = 0) const {
-    return pictures.defined() ? pictures : to_bytes(examples::drawn_batch(drawn, first, kCompared));
+    return pictures.defined() ? pictures : to_bytes(examples::drawn_batch(drawn, first, examples::tested(kCompared)));
   }
 };
 
@@ -193,7 +194,8 @@ void Trainer::prepare_measure() {
 
 examples::Values Trainer::test(const examples::Moment& moment) {
   prepare_measure();
-  const Gaussian generated = features_of(averaged(noise_of(kCompareSeed, kCompared, options_.latent)));
+  const Gaussian generated =
+      features_of(averaged(noise_of(kCompareSeed, examples::tested(kCompared), options_.latent)));
   const Tensor grid = tiled(averaged(noise_of(kShowSeed, kShown, options_.latent)), kShownColumns);
   std::filesystem::create_directories(moment.folder / "samples");
   data::write_png(moment.folder / fmt::format("samples/{:07}.png", moment.step), grid);

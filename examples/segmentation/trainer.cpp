@@ -4,6 +4,7 @@
 #include "common/memory_format.h"
 #include "common/pictures.h"
 #include "common/plot.h"
+#include "common/tested.h"
 
 #include <adjoint/core/base/error.h>
 #include <adjoint/data/image.h>
@@ -140,7 +141,7 @@ struct Trainer::Source {
     if (options.images.empty() != options.masks.empty()) fail("--images and --masks must be given together");
     if (options.images.empty()) {
       names = scene_classes();
-      for (std::int64_t i = 0; i < kTestScenes; ++i) {
+      for (std::int64_t i = 0; i < examples::tested(kTestScenes); ++i) {
         tests.push_back(drawn_scene(static_cast<std::uint64_t>(i), kTestExtent, kTestExtent));
         test_names.push_back(fmt::format("scene {}", i));
       }

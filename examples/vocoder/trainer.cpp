@@ -5,6 +5,7 @@
 
 #include "common/canvas.h"
 #include "common/plot.h"
+#include "common/tested.h"
 
 #include <adjoint/core/base/error.h>
 #include <adjoint/core/graph/graphed_step.h>
@@ -109,6 +110,7 @@ struct Trainer::Source {
       if (!options.tests.empty())
         throw adjoint::Error(fmt::format("vocoder: --tests must come with --sounds; got '{}' alone", options.tests));
       tests = made_tests(rate);
+      tests.resize(static_cast<std::size_t>(examples::tested(std::ssize(tests))));
       training = std::make_unique<MadeSounds>(rate, samples, size);
       return;
     }

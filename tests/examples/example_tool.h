@@ -1,6 +1,8 @@
 // Shared by the tests of example programs: a folder of their own, and running the program in it.
 #pragma once
 
+#include <adjoint/tests/support/sanitized.h>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +28,9 @@ std::string program_file(const std::string& name);
 /// Runs a program and keeps its output in `output_`.
 class ExampleTool : public testing::Test {
  protected:
-  explicit ExampleTool(const std::string& program) : program_(program_file(program)) {}
+  explicit ExampleTool(const std::string& program) : program_(program_file(program)) {
+    if (adjoint::testing::kSanitized) setenv("EXAMPLES_TEST_PART", "16", 0);
+  }
   void SetUp() override {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
     folder_ = std::filesystem::path(testing::TempDir()) /
