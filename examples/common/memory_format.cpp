@@ -15,7 +15,7 @@ const std::vector<std::string>& memory_formats() {
 // The convolutions that read channels_last without copies need Hopper's instructions, half precision or TF32.
 MemoryFormat automatic_memory_format(int compute_capability, const std::string& precision) {
   constexpr int kHopper = 90;
-  return compute_capability >= kHopper && precision != "float32" ? adjoint::kChannelsLast : adjoint::kContiguous;
+  return compute_capability == kHopper && precision != "float32" ? adjoint::kChannelsLast : adjoint::kContiguous;
 }
 
 MemoryFormat memory_format_of(const std::string& value, adjoint::Device device, const std::string& precision) {

@@ -124,7 +124,7 @@ void Program::add_memory_format() {
   format_ = &settings_
                  .add("--memory-format", memory_format_,
                       fmt::format("Order of images in memory: {}; auto: channels-last on a GPU of compute capability "
-                                  "9.0 or later, unless --precision is float32",
+                                  "9.0, unless --precision is float32",
                                   fmt::join(memory_formats(), ", ")))
                  .choices(memory_formats())
                  .added();

@@ -44,7 +44,7 @@ using adjoint::Tensor;
 TEST(MemoryFormatOption, AutoIsChannelsLastWhereConvolutionsReadIt) {
   for (const char* precision : {"tf32", "bf16", "fp16"}) {
     EXPECT_EQ(automatic_memory_format(90, precision), kChannelsLast) << precision;
-    EXPECT_EQ(automatic_memory_format(120, precision), kChannelsLast) << precision;
+    EXPECT_EQ(automatic_memory_format(120, precision), kContiguous) << precision;
     EXPECT_EQ(automatic_memory_format(89, precision), kContiguous) << precision;
     EXPECT_EQ(automatic_memory_format(0, precision), kContiguous) << "the CPU, " << precision;
   }

@@ -256,7 +256,7 @@ TEST_F(SegmentationTool, BadInputIsNamedInOneLine) {
   EXPECT_NE(output_.find("must have the size of '"), std::string::npos) << output_;
   data::write_png(folder_ / "masks" / "1.png", Tensor::zeros({1, 31, 40}), {.bit_depth = 16});
   EXPECT_EQ(run(small("out", folders)), 1);
-  EXPECT_NE(output_.find("1.png' must have 8 bits a sample"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("1.png' must have 8 bits per sample"), std::string::npos) << output_;
   EXPECT_EQ(run("train --resume --batch 5"), 2) << output_;
   EXPECT_EQ(run("colour"), 2) << output_;
 }

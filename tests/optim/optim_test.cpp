@@ -189,7 +189,9 @@ TEST(Optimizer, BadParametersAndOptionsAreErrors) {
 // SGD's dampening may be any number. RMSprop's alpha and Adam's betas have rules of their own, which -1 breaks, too.
 void expect_refused(const char* optimizer, const char* name, const std::function<void()>& make) {
   const std::string what = std::string(optimizer) + ": " + name + " must ";
-  if (std::string(name) != "dampening") EXPECT_ERROR(make(), what.c_str(), "; got -1");
+  if (std::string(name) != "dampening") {
+    EXPECT_ERROR(make(), what.c_str(), "; got -1");
+  }
 }
 
 template <class O>
