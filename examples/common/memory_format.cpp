@@ -12,10 +12,12 @@ const std::vector<std::string>& memory_formats() {
   return names;
 }
 
-// The convolutions that read channels_last without copies need Hopper's instructions, half precision or TF32.
+// The convolutions that read channels_last without copies need Hopper's instructions. In TF32 their weight gradients
+// are copied, which takes longer than what the others gain.
 MemoryFormat automatic_memory_format(int compute_capability, const std::string& precision) {
   constexpr int kHopper = 90;
-  return compute_capability == kHopper && precision != "float32" ? adjoint::kChannelsLast : adjoint::kContiguous;
+  const bool is_half = precision == "bf16" || precision == "fp16";
+  return compute_capability == kHopper && is_half ? adjoint::kChannelsLast : adjoint::kContiguous;
 }
 
 MemoryFormat memory_format_of(const std::string& value, adjoint::Device device, const std::string& precision) {

@@ -16,8 +16,8 @@ namespace examples {
 /// The values of --memory-format: auto, contiguous, channels-last.
 const std::vector<std::string>& memory_formats();
 
-/// The format that auto means. `precision` is a value of --precision. On a GPU of compute capability 9.0 (90)
-/// the format is channels_last, unless the precision is float32; otherwise it is contiguous.
+/// The format that auto means. `precision` is a value of --precision. In half precision on a GPU of compute
+/// capability 9.0 (90) the format is channels_last; otherwise it is contiguous.
 adjoint::MemoryFormat automatic_memory_format(int compute_capability, const std::string& precision);
 /// The format that a value of --memory-format means on this device.
 adjoint::MemoryFormat memory_format_of(const std::string& value, adjoint::Device device, const std::string& precision);

@@ -123,8 +123,8 @@ Program::Program(std::string name, const std::string& description)
 void Program::add_memory_format() {
   format_ = &settings_
                  .add("--memory-format", memory_format_,
-                      fmt::format("Order of images in memory: {}; auto: channels-last on a GPU of compute capability "
-                                  "9.0, unless --precision is float32",
+                      fmt::format("Order of images in memory: {}; auto: channels-last in half precision on a GPU of "
+                                  "compute capability 9.0, else contiguous",
                                   fmt::join(memory_formats(), ", ")))
                  .choices(memory_formats())
                  .added();

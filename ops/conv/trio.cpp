@@ -179,20 +179,21 @@ constexpr std::uint32_t kBias = 1U << 2;
 // ---- Kernels that read channels_last, on a GPU. Copies to contiguous tensors and back stand in for the others.
 
 #if defined(ADJOINT_WITH_CUDA)
-bool is_packed_channels_last(const Tensor& tensor) { return tensor.is_contiguous(kChannelsLast); }
-
 template <bool kTransposed>
 bool conv_in_channels_last(Operands in, Results out, const ConvAttr& attr) {
   const bool keeps_linear = out.size() > 1 && out[1].defined();
-  if (in[0].device().is_cpu() || keeps_linear || out[0].numel() == 0 || !is_packed_channels_last(in[0])) return false;
-  const std::array<Tensor, 3> operands{in[0], contiguous_copy(in[1], in[1].memory_format()),
+  if (in[0].device().is_cpu() || keeps_linear || out[0].numel() == 0) return false;
+  // Parts of a tensor, such as the gradients of cat's operands, have gaps.
+  const std::array<Tensor, 3> operands{contiguous_copy(in[0], kChannelsLast),
+                                       contiguous_copy(in[1], in[1].memory_format()),
                                        in[2].defined() ? contiguous_copy(in[2]) : Tensor{}};
   return cuda::conv_channels_last(operands, out[0], attr, kTransposed);
 }
 
 bool conv_weight_in_channels_last(Operands in, Results out, const ConvGeometry& geometry) {
-  return in[0].device().is_cuda() && in[0].numel() > 0 && out[0].numel() > 0 && is_packed_channels_last(in[0]) &&
-         is_packed_channels_last(in[1]) && cuda::conv_weight_channels_last(in, out[0], geometry);
+  if (in[0].device().is_cpu() || in[0].numel() == 0 || out[0].numel() == 0) return false;
+  const std::array<Tensor, 2> operands{contiguous_copy(in[0], kChannelsLast), contiguous_copy(in[1], kChannelsLast)};
+  return cuda::conv_weight_channels_last(operands, out[0], geometry);
 }
 #else
 template <bool kTransposed>

@@ -27,9 +27,10 @@ Specs infer(Operands in, const NormAttr& attr) {
   return {.specs = {y, {{attr.statistics(), kStatisticsFields}, statistics_dtype(in[kX])}}, .results = 2};
 }
 
-// In channels_last a position is a sample of (N, C) whose channels have one element each.
-std::optional<NormAttr> in_memory_order(Operands, const NormAttr& attr) {
-  if (!attr.across) return {};
+// In channels_last a position is a sample of (N, C) whose channels have one element each. A GPU's kernels need longer
+// rows, and copies to them cost less: a U-Net of width 64 took 35 ms a step without the copies, and 15 when contiguous.
+std::optional<NormAttr> in_memory_order(Operands in, const NormAttr& attr) {
+  if (!attr.across || in[0].device().is_cuda()) return {};
   NormAttr own = attr;
   own.samples *= attr.inner;
   own.inner = 1;
