@@ -13,8 +13,8 @@ function(adjoint_instruction_sets)
       set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${${set}}" SKIP_PRECOMPILE_HEADERS ON)
     endif()
   endforeach()
-  # Those that core/base/cpu_targets.h compiles for each set in one file round every product and every sum, so that a
-  # formula has the bits of the operators that it is made of.
+  # Files that core/base/cpu_targets.h compiles for each set at once round every product and every sum. A formula then has
+  # the bits of the operators that it is made of.
   set(files ${ARGN})
   list(FILTER files INCLUDE REGEX "^(core/tensor/convert_spans|ops/elementwise/cpu/|ops/softmax/cpu)")
   if(files)
@@ -80,7 +80,7 @@ function(adjoint_module name)
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
        ${PROJECT_SOURCE_DIR}/${name}/*.cpp ${PROJECT_SOURCE_DIR}/${name}/*.cu)
-  # What has a CMakeLists.txt of its own is a component (AdjointComponent.cmake).
+  # A folder with its own CMakeLists.txt is a component (AdjointComponent.cmake).
   file(GLOB_RECURSE components CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
        ${PROJECT_SOURCE_DIR}/${name}/CMakeLists.txt)
   foreach(component IN LISTS components)
@@ -124,8 +124,8 @@ function(adjoint_module name)
   if(NOT BUILD_SHARED_LIBS)
     target_compile_definitions(${target} PRIVATE ADJOINT_STATIC)
   endif()
-  # What nearly every file includes is parsed once for all modules. The header includes nothing beyond core, so that an
-  # include that the design forbids still does not compile.
+  # All modules share one precompiled header of the files that nearly every source includes. It includes nothing beyond
+  # core, so an include that the design forbids still does not compile.
   if(name STREQUAL core)
     target_precompile_headers(${target} PRIVATE <adjoint/core/precompiled.h>)
   else()

@@ -25,9 +25,9 @@ if(NOT CMAKE_CONFIGURATION_TYPES)
   adjoint_default(CMAKE_BUILD_TYPE STRING Release "Debug, Release, RelWithDebInfo or MinSizeRel")
 endif()
 
-# A clone of the tree elsewhere finds what this one compiled: paths are cached, and compiled in, relative to it.
+# ccache shares objects with clones at other paths: the paths in commands and in objects are relative to the tree.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>)
-# GCC's third level takes half as long again to compile. What it gains here comes from two of its passes.
+# -O3 takes half as long again to compile. Two of its passes give all that it gains here.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   string(REPLACE "-O3 -DNDEBUG" "-O2 -fvect-cost-model=dynamic -funswitch-loops -DNDEBUG" CMAKE_CXX_FLAGS_RELEASE
          "${CMAKE_CXX_FLAGS_RELEASE}")
@@ -35,9 +35,9 @@ endif()
 find_program(ADJOINT_CCACHE ccache)
 if(ADJOINT_CCACHE)
   set(launcher env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=true)
-  # Without the sloppiness ccache compiles anew whatever uses a precompiled header. Depend mode makes the sources the key
-  # of an object, never their preprocessed text: GCC knows a header of a precompiled one by its bytes, so one that was
-  # cached before a comment changed would be included twice.
+  # Without the sloppiness ccache never reuses objects that use a precompiled header. Depend mode keys an object by its
+  # sources and not by their preprocessed text. GCC recognises a header inside a precompiled one by its bytes, so an
+  # object that was cached before a comment changed would include that header twice.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher} CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=true)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     list(APPEND CMAKE_CXX_COMPILER_LAUNCHER CCACHE_PCH_EXTSUM=true ${CMAKE_CURRENT_LIST_DIR}/ccache_clang)
@@ -48,9 +48,9 @@ if(ADJOINT_CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher} ${ADJOINT_CCACHE})
 endif()
 
-# Designated initialisers leave the rest at their defaults: that is what they are for. Without CUDA, clang sees fields
-# that nothing reads; under sanitizers it does not vectorise what it is asked to. What GCC 12 believes of the memory
-# behind inlined library code is often wrong: no error.
+# Designated initialisers leave the other fields at their defaults on purpose. Without CUDA, clang sees fields that
+# nothing reads; under sanitizers it does not vectorise the loops that ask for it. GCC 12's warnings about memory in
+# inlined library code are often wrong, so they are no errors.
 add_library(adjoint_warnings INTERFACE)
 target_compile_options(adjoint_warnings INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual>"
@@ -66,8 +66,8 @@ if(ADJOINT_SANITIZE)
   add_link_options(-fsanitize=${ADJOINT_SANITIZE})
 endif()
 
-# Where a processor's plain instructions can round a product and a sum together, compilers do so or not as a loop's form
-# suggests: two paths of one sum would differ in their last bits, and positions would cross the edge of a pixel.
+# On processors that can round a product and a sum together, compilers do so depending on a loop's form. Two paths of one
+# sum would then differ in their last bits, and positions would cross the edge of a pixel.
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 endif()
