@@ -37,7 +37,9 @@ except ImportError:
 from known import FIXED, KNOWN
 
 warnings.filterwarnings("ignore")
-FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "fixtures" / "operators"
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+FIXTURES = TESTS / "fixtures" / "operators"
+ELEMENTWISE_CASES = TESTS / "support" / "elementwise_cases.cpp"  # from which elementwise.py reads names
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.int64, torch.uint8,
           torch.bool]
 FLOATING = DTYPES[:4]
@@ -127,7 +129,8 @@ def read_cases(rows, only):
 
     for path in sorted(FIXTURES.glob("*.py")):
         exec(compile(path.read_text(), str(path), "exec"),
-             {"case": case, "torch": torch, "F": torch.nn.functional, "math": math, "inf": math.inf, "nan": math.nan,
+             {"case": case, "ELEMENTWISE_CASES": ELEMENTWISE_CASES.read_text(), "torch": torch,
+              "F": torch.nn.functional, "math": math, "inf": math.inf, "nan": math.nan,
               "eighths": eighths, "T": lambda values, dtype=torch.float64: torch.tensor(values, dtype=dtype)})
     alone = names ^ {row[0] for row in rows}
     assert not alone, f"cases that only the registry or only the fixtures have: {alone}"
