@@ -26,7 +26,8 @@ DIMS_SIZE = 8 * MAX_RANK + 8  # the values, how many there are, padding
 STORAGE, SHAPE = 0, 16
 STRIDES = SHAPE + DIMS_SIZE
 OFFSET = STRIDES + DIMS_SIZE
-NUMEL, DTYPE, REQUIRES_GRAD, TAPE_SERIAL, IMPL_SIZE = OFFSET + 8, OFFSET + 16, OFFSET + 18, OFFSET + 24, OFFSET + 32
+NUMEL, DTYPE, CHANNELS_LAST, REQUIRES_GRAD = OFFSET + 8, OFFSET + 16, OFFSET + 18, OFFSET + 19
+TAPE_SERIAL, IMPL_SIZE = OFFSET + 24, OFFSET + 32
 DATA, DEVICE, STORAGE_SIZE = 0, 16, 18
 
 
@@ -103,7 +104,7 @@ class TensorPrinter:
         self.data = struct.unpack_from("<Q", storage, DATA)[0]
         self.on_cpu = storage[DEVICE] == 0
         self.device = device_text(storage[DEVICE], storage[DEVICE + 1])
-        self.grad = bool(impl[REQUIRES_GRAD])
+        self.channels_last, self.grad = bool(impl[CHANNELS_LAST]), bool(impl[REQUIRES_GRAD])
         self.recorded = struct.unpack_from("<Q", impl, TAPE_SERIAL)[0] != 0
         if self.dtype >= len(DTYPES) or len(self.strides) != len(self.shape):
             raise ValueError("no tensor")
@@ -111,7 +112,8 @@ class TensorPrinter:
     def to_string(self):
         if self.note:
             return self.note
-        state = ", recorded" if self.recorded else ", requires_grad" if self.grad else ""
+        state = ", channels_last" if self.channels_last else ""
+        state += ", recorded" if self.recorded else ", requires_grad" if self.grad else ""
         return "%s %s on %s%s" % (dtype_text(self.dtype), dims_text(self.shape), self.device, state)
 
     def children(self):
