@@ -24,6 +24,14 @@ NamedTensors bytes_state(const void* data, std::size_t bytes) {
   return {{"", tensor}};
 }
 
+NamedTensors reals_state(const std::vector<double>& values, const Shape& shape) {
+  return {{"", Tensor::from_vector(values, shape, {.dtype = kFloat64})}};
+}
+
+NamedTensors integers_state(const std::vector<std::int64_t>& values, const Shape& shape) {
+  return {{"", Tensor::from_vector(values, shape, {.dtype = kInt64})}};
+}
+
 std::vector<std::uint8_t> take_bytes(const NamedTensors& state) {
   return only(state, kUInt8).to_vector<std::uint8_t>();
 }

@@ -66,16 +66,17 @@ ADJOINT_API void check_count(std::size_t count, std::size_t expected);
 /// Copies the elements in. Throws Error for another shape or dtype.
 ADJOINT_API void take_elements(const NamedTensors& state, Tensor& tensor);
 
+ADJOINT_API NamedTensors reals_state(const std::vector<double>& values, const Shape& shape);
+ADJOINT_API NamedTensors integers_state(const std::vector<std::int64_t>& values, const Shape& shape);
+
 /// Integers are kept as int64 (unsigned 64-bit ones by their bits), floating-point numbers as float64.
 template <class T>
 NamedTensors numbers_state(const std::vector<T>& values, const Shape& shape) {
   if constexpr (std::is_floating_point_v<T>) {
     static_assert(sizeof(T) <= sizeof(double), "a long double is not kept exactly");
-    return {{"", Tensor::from_vector(std::vector<double>(values.begin(), values.end()), shape, {.dtype = kFloat64})}};
+    return reals_state(std::vector<double>(values.begin(), values.end()), shape);
   } else {
-    std::vector<std::int64_t> wide;
-    for (const T value : values) wide.push_back(static_cast<std::int64_t>(value));
-    return {{"", Tensor::from_vector(wide, shape, {.dtype = kInt64})}};
+    return integers_state(std::vector<std::int64_t>(values.begin(), values.end()), shape);
   }
 }
 
