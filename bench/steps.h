@@ -1,8 +1,8 @@
 // Times whole training steps of two networks: one protocol for Adjoint and for libtorch, so that both do the same work.
 //
-//   bench_steps [--networks sr,unet] [--precisions tf32,bf16] [--layouts contiguous,channels_last] [--modes
-//   plain,graph]
-//               [--device cuda] [--width N] [--batch N] [--size N] [--steps N] [--warmup N] [--tiny]
+//   bench_steps [--networks sr,unet] [--precisions tf32,bf16] [--layouts contiguous,channels_last]
+//               [--modes plain,graph] [--device cuda] [--width N] [--batch N] [--size N] [--steps N] [--warmup N]
+//               [--tiny]
 //
 // sr: super-resolution by 2 with 8 residual blocks, L1 loss. unet: a U-Net of 4 levels with BatchNorm, binary cross
 // entropy of logits. Both train by Adam, on one batch. tf32 is float32 with products in TF32; bf16 is autocast to

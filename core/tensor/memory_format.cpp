@@ -1,6 +1,7 @@
 #include <adjoint/core/tensor/memory_format.h>
 
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 
 #include <ostream>
 
@@ -31,5 +32,36 @@ Strides strides_of(const char* op, const Shape& shape, MemoryFormat format) {
   for (std::size_t i = 0; i < order.size(); ++i) strides[static_cast<std::size_t>(order[i])] = packed[i];
   return strides;
 }
+
+Tensor in_memory_order(const Tensor& tensor, MemoryFormat format) {
+  const TensorImpl& impl = *tensor.impl();
+  Shape shape;
+  Strides strides;
+  for (const std::int64_t axis : memory_order(impl.shape.size(), format)) {
+    shape.push_back(impl.shape[static_cast<std::size_t>(axis)]);
+    strides.push_back(impl.strides[static_cast<std::size_t>(axis)]);
+  }
+  return tensor.view_as(shape, strides, impl.offset);
+}
+
+MemoryFormat leading_format(std::span<const Tensor> tensors) {
+  MemoryFormat of_masks = kContiguous;
+  for (const Tensor& tensor : tensors) {
+    if (!tensor.defined()) continue;
+    const TensorImpl& impl = *tensor.impl();
+    if (impl.dtype == kBool) {
+      if (impl.channels_last) of_masks = kChannelsLast;
+      continue;
+    }
+    if (impl.channels_last) return kChannelsLast;
+    // A contiguous tensor of one channel, or of one element a channel, is in both formats.
+    const bool is_image = has_format(impl.shape.size(), kChannelsLast);
+    const bool decides = !is_image || (impl.shape[1] > 1 && impl.numel != impl.shape[0] * impl.shape[1]);
+    if (impl.contiguous && decides) return kContiguous;
+  }
+  return of_masks;
+}
+
+bool is_packed(const Tensor& tensor) { return tensor.is_contiguous(tensor.memory_format()); }
 
 }  // namespace adjoint
