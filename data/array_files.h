@@ -48,8 +48,8 @@ struct LabelledImages {
 
 /// MNIST's training or test set, or that of a data set in its format, such as Fashion-MNIST: (N, 1, H, W). The files
 /// are train-images-idx3-ubyte and train-labels-idx1-ubyte, or t10k-..., or these names with .gz. Throws Error, naming
-/// the file, if one is missing, cannot be read, or does not hold what its name says; and if the numbers of labels and
-/// pictures differ.
+/// the file, if one is missing, cannot be read, or does not hold the data that its name promises; and if the numbers of
+/// labels and pictures differ.
 ADJOINT_API LabelledImages read_mnist(const std::filesystem::path& folder, bool train = true);
 
 /// CIFAR-10's binary form: (N, 3, 32, 32) and labels from 0 to 9. `path` is a file of records, or a folder that holds

@@ -30,7 +30,7 @@ class ADJOINT_API ByteReader {
   /// Reads the next `bytes` bytes, fewer only at the end. Throws Error if reading fails or gzip's data is damaged or
   /// truncated.
   std::size_t read(void* data, std::size_t bytes);
-  /// Like read(), but throws Error, calling the bytes `what`, if there are fewer.
+  /// Like read(), but throws Error if there are fewer. `what` names the bytes in the message.
   void read_all(void* data, std::size_t bytes, const char* what);
   /// Throws Error unless everything is read.
   void check_end();

@@ -21,7 +21,7 @@ constexpr const char* kAttention = "MultiheadAttention";
 
 bool same_tensor(const Tensor& a, const Tensor& b) { return a.impl() == b.impl(); }
 
-// What a call's masks must fit.
+// The shape that a call's masks must fit.
 struct ScoresShape {
   std::int64_t batch, heads, queries, keys;
   bool batched;
@@ -119,7 +119,7 @@ MultiheadAttentionResult MultiheadAttention::operator()(const Tensor& query, con
                                                         const MultiheadAttentionInput& given) const {
   MultiheadAttentionResult result;
   result.output = hooked(query, [&](const Tensor& x) {
-    // What a hook puts in the query's place stands for key and value too where they were one tensor.
+    // A hook's replacement of the query also replaces key and value where they were the same tensor.
     const auto replaced = [&](const Tensor& other) { return same_tensor(other, query) ? x : other; };
     result = forward(x, replaced(key), replaced(value), given);
     return result.output;

@@ -27,7 +27,7 @@ struct MultiheadAttentionOptions {
   bool batch_first = false;
 };
 
-/// What a call is given beside query, key and value. Masks are of bool, true where a query does not see a key, or
+/// A call's arguments besides query, key and value. Masks are of bool, true where a query does not see a key, or
 /// floating point, added to the scores: the opposite of scaled_dot_product_attention's in bool, as in PyTorch.
 struct MultiheadAttentionInput {
   /// (N, S); (S) without a batch.

@@ -76,11 +76,11 @@ class ADJOINT_API Checkpoint {
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
 
-  // ---- What is kept. Names are not empty, hold no dot, do not begin with "__" and are distinct, else Error is thrown.
+  // ---- Parts. Names are not empty, hold no dot, do not begin with "__" and are distinct, else Error is thrown.
   // Without options.strict a part that differs from what a file has of it, such as a loader with another batch size,
-  // takes in what it can, as its own load_state_dict() or load_state() says; where the file has nothing of it, it stays
-  // as it is.
-  // What is added must outlive the checkpoint and stay where it is. It is loaded in the order in which it was added: an
+  // loads as much as it can, by the rules of its load_state_dict() or load_state(). A part that the file lacks does not
+  // change.
+  // A part must outlive the checkpoint and stay where it is. Parts are loaded in the order in which they were added: an
   // optimiser comes before its schedule.
 
   /// An object with state_dict() and load_state_dict(), or state() and load_state(); a Generator; a Tensor, whose

@@ -120,7 +120,7 @@ const Module* base_of(const std::optional<M>& module) {
   return module ? &*module : nullptr;
 }
 
-/// Where a Child stands among the handles on its slot, so that all of them follow what is put there.
+/// Where a Child stands among the handles on its slot, so that all of them follow a replacement.
 class ADJOINT_API ChildLink {
  public:
   /// Makes the M at `child` the M at `module`.
@@ -162,7 +162,7 @@ auto call_of() {
   if constexpr (requires { &M::operator(); }) return &M::operator();
 }
 
-/// What register_forward_hook's hooks can see: one tensor in, one out. A Layer runs them itself.
+/// Whether register_forward_hook's hooks can see the call: one tensor in, one out. A Layer runs them itself.
 template <class M, class R, class... Args>
 inline constexpr bool kIsHookable = false;
 template <class M, class Arg>

@@ -8,8 +8,8 @@ namespace adjoint::nn {
 
 using UnfoldOptions = UnfoldParams;
 
-/// nn::Unfold({.kernel_size = {2, 3}, .padding = 1}): (N, C, H, W) -> (N, C kh kw, L). Throws what unfold throws, at
-/// the call.
+/// nn::Unfold({.kernel_size = {2, 3}, .padding = 1}): (N, C, H, W) -> (N, C kh kw, L). A call throws
+/// unfold's errors.
 class ADJOINT_API Unfold : public Module {
  public:
   explicit Unfold(const UnfoldOptions& options) : Module("Unfold"), options_(options) {}

@@ -47,7 +47,7 @@ detail::ReplacedTensors::ReplacedTensors(const Module& module, const NamedTensor
     replaced.emplace_back(found->second, tensor);
     named.insert(&slot);
   }
-  // What is tied and has no tensor of its own name follows.
+  // Tied parameters without a tensor under their own name follow.
   for (std::size_t i = 0, count = replaced.size(); i < count; ++i) {
     for (const auto& slot : by_tensor[replaced[i].first->tensor.impl()]) {
       if (named.insert(slot.get()).second) replaced.emplace_back(slot, replaced[i].second);

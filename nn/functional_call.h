@@ -39,10 +39,10 @@ class ADJOINT_API ReplacedTensors {
 }  // namespace detail
 
 /// module(inputs...), where parameters and buffers that `tensors` names ("encoder.0.weight") are these for the length
-/// of the call; others are the module's own, which it has again afterwards, where the call throws, too. What stands in
+/// of the call; others are the module's own, which it has again afterwards, where the call throws, too. A tensor in
 /// several places is replaced in all of them. The tensors may be results of recorded operations, which gradients go
-/// through, to any order. A buffer that the call changes, such as BatchNorm's statistics, is the one given. What
-/// reparametrisations make is replaced by its parts ("weight_g"). No other thread may use the module meanwhile.
+/// through, to any order. A buffer that the call changes, such as BatchNorm's statistics, is the one given. A
+/// reparametrised weight is replaced by its parts ("weight_g"). No other thread may use the module meanwhile.
 ///
 /// Throws Error for a name that the module does not have, or twice, for undefined tensors and other shapes than the
 /// module's.

@@ -78,7 +78,7 @@ const std::string& Module::type() const { return state("Module::type").type; }
 bool Module::training() const { return state("Module::training").training; }
 void Module::set_description(std::string text) { state("Module::set_description").description = std::move(text); }
 
-// ---- What is inside.
+// ---- Contents.
 
 std::vector<std::pair<std::string, Module>> Module::named_children() const {
   std::vector<std::pair<std::string, Module>> all;

@@ -120,7 +120,7 @@ class ADJOINT_API Module {
   Module& operator=(Module&& other);
   ~Module() = default;
 
-  // ---- What is inside. Names are paths: "encoder.0.weight". A tensor registered in two places appears once, under its
+  // ---- Contents. Names are paths: "encoder.0.weight". A tensor registered in two places appears once, under its
   // first name, except in state_dict().
 
   NamedTensors named_parameters() const;
@@ -203,9 +203,9 @@ class ADJOINT_API Module {
     return add_child("register_module", name, std::move(child));
   }
 
-  // ---- Reparametrisation (reparametrize.h has PyTorch's). What stands in a parameter's slot is then made from other
-  // parameters and buffers of the module whenever it is read, so that every layer, and every fused form of it, computes
-  // with what its parts are now, and a tape records how it was made.
+  // ---- Reparametrisation (reparametrize.h has PyTorch's). A parameter is then computed from other
+  // parameters and buffers of the module whenever it is read. Every layer, and every fused form of it, thus computes
+  // with the parts' present values, and a tape records the computation.
 
   /// From now on how.make computes the parameter `name`; the parts are registered in its place. Optimisers that were
   /// made before still hold the old parameter. Throws Error if there is no such parameter or it is already computed,

@@ -1,5 +1,5 @@
-// What those who watch modules' calls learn of one: a Profiler its path, anomaly mode its path and type, and modules
-// with hooks that something in them was called before their hooks ran.
+// Reports a module's call to its observers: a Profiler learns its path, anomaly mode its path and type, and a module
+// with hooks learns that a part of it was called before its hooks ran.
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/base/warning.h>
 #include <adjoint/core/profile/profiled_call.h>
@@ -102,7 +102,7 @@ void Module::State::tell_of_hooks() {
       path(true), type));
 }
 
-// A program may call a part of a module by itself: what is called twice is called by the module.
+// A program may call a part of a module by itself. A part that is called twice is taken to be called by the module.
 void Module::State::called() const {
   std::vector<std::shared_ptr<const State>> above;
   for (auto owner = first_place().second; owner != nullptr; owner = above.back()->first_place().second) {

@@ -1,4 +1,4 @@
-// What a module owns: making the slots of its registry.
+// Registration: makes the slots of a module's registry.
 #include <adjoint/core/base/check.h>
 #include <adjoint/nn/module_state.h>
 

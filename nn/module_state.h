@@ -35,7 +35,7 @@ struct Module::State {
   std::uint64_t next_hook = 1;
   std::atomic<bool> unproven = false;                // it has hooks, none of which ran yet
   std::atomic<bool> proven = false;                  // they ran, or it was told
-  std::atomic<const State*> called_below = nullptr;  // while it is unproven: what was called first of what is in it
+  std::atomic<const State*> called_below = nullptr;  // while unproven: the part of it that was called first
 
   State() = default;
   State(const State&) = delete;
@@ -50,7 +50,7 @@ struct Module::State {
   void prove();
   // A call of it ran none of its hooks.
   void tell_of_hooks();
-  // It is called: what it stands in should have run its hooks by now.
+  // It is called: the modules around it should have run their hooks by now.
   void called() const;
 
   // "decoder.2.up", from the outermost module that holds this one; empty for a module without a parent. Of several

@@ -8,7 +8,7 @@
 namespace adjoint::nn::detail {
 
 std::int64_t gates_of(RecurrentKind kind);
-/// Throws Error, naming `type`, for what is no enumerator.
+/// Throws Error, naming `type`, for a value that is not an enumerator.
 RecurrentKind kind_of(RecurrentNonlinearity nonlinearity, const char* type);
 
 /// U(-b, b), b = 1 / sqrt(hidden_size).
@@ -24,7 +24,7 @@ class Recurrence {
  public:
   Recurrence(RecurrentKind kind, const StepWeights& weights);
 
-  /// (rows, features) -> (rows, gates hidden_size): what inputs add to the gates. Rows are of any number of steps.
+  /// (rows, features) -> (rows, gates hidden_size): the inputs' part of the gates. Rows are of any number of steps.
   Tensor from_inputs(const Tensor& x) const;
   /// The state behind a step. `inputs` (N, gates hidden_size): from_inputs' rows.
   LSTMState step(const Tensor& inputs, const LSTMState& before) const;

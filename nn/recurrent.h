@@ -16,7 +16,7 @@
 // sequence's end are never read, their outputs are 0, last states are those at its end, and the reverse direction
 // begins there. The output has as many steps as the input. The lengths are numbers on the host; a GPU gets indices made
 // of them, so that a GraphedStep, which cannot hold copies from the host, refuses them: a step that is to be a graph
-// pads with what the loss leaves out.
+// pads its sequences, and its loss leaves the padding out.
 //
 // The inputs of all steps go through one matrix product a layer and direction. Of 16-bit operands, gates and an LSTM's
 // cell state between steps are float32. In a region of mixed precision a layer is computed in the region's dtype.
@@ -55,7 +55,7 @@ struct LSTMOptions {
   bool batch_first = false;
   double dropout = 0.0;
   bool bidirectional = false;
-  /// Above 0: each step's h is weight_hr times what it would be, of this size (Sak, Senior, Beaufays: "Long short-term
+  /// Above 0: each step's h is projected by weight_hr to this size (Sak, Senior, Beaufays: "Long short-term
   /// memory based recurrent neural network architectures", 2014).
   std::int64_t proj_size = 0;
 };
@@ -67,7 +67,7 @@ struct GRUOptions {
   bool bidirectional = false;
 };
 
-/// What a call is given beside its input; states that are left out are zeros.
+/// A call's arguments besides the input. States that are left out are zeros.
 struct RNNInput {
   Tensor h_0 = {};
   std::vector<std::int64_t> lengths = {};
@@ -104,7 +104,7 @@ struct RecurrentOptions {
   std::int64_t proj_size = 0;
 };
 
-/// What the three layers have in common.
+/// The base of the three layers.
 class ADJOINT_API Recurrent : public Module {
  public:
   std::int64_t input_size() const { return input_size_; }
@@ -182,7 +182,7 @@ struct LSTMCellOptions {
 };
 using GRUCellOptions = LSTMCellOptions;
 
-/// What an LSTMCell is given and gives: cell(x) of zeros, cell(x, {h, c}).
+/// The state that an LSTMCell takes and returns: cell(x) starts from zeros, cell(x, {h, c}) from a state.
 struct LSTMState {
   Tensor h = {}, c = {};
 };

@@ -6,7 +6,7 @@
 //   net[0].as<nn::Conv2d>().weight;
 //
 // A convolution or a normalisation and the activation right behind it run as one operator (Activation in
-// ops/conv/conv.h tells what that means in half precision). Both stay children, with their names and parameters.
+// ops/conv/conv.h describes the rounding in half precision). Both stay children, with their names and parameters.
 #pragma once
 
 #include <adjoint/nn/clone.h>

@@ -157,7 +157,7 @@ ADJOINT_API Tensor isin(const Tensor& x, const Tensor& among);
 
 /// How many elements are not 0 (int64); NaN is not. No gradient.
 ADJOINT_API Tensor count_nonzero(const Tensor& x, const Dims& axes = {});
-/// The sum of what is not NaN.
+/// The sum of the elements that are not NaN.
 ADJOINT_API Tensor nansum(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
 /// norm(x - y, p).
 ADJOINT_API Tensor dist(const Tensor& x, const Tensor& y, double p = 2.0);

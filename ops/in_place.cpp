@@ -1,4 +1,4 @@
-// Tensor's functions of elements in place: what the function without `_` gives, in the tensor itself.
+// Tensor's elementwise functions in place: each writes the result of the function without `_` into the tensor.
 #include <adjoint/core/autograd/node.h>
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/tensor/factories.h>

@@ -11,7 +11,7 @@ struct AdagradOptions {
   double lr_decay = 0.0;
   /// L2 penalty: weight_decay * p is added to the gradient.
   double weight_decay = 0.0;
-  /// What the sum of squares begins with.
+  /// The sum of squares' first value.
   double initial_accumulator_value = 0.0;
   /// Added to the denominator.
   double eps = 1e-10;

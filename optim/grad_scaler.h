@@ -3,7 +3,7 @@
 //   optim::GradScaler scaler;
 //   ...
 //   tape.backward(scaler.scale(loss));
-//   scaler.step(adam, {.max_norm = 1.0});  // or step(adam); unscale_(adam) before is for what reads the gradients
+//   scaler.step(adam, {.max_norm = 1.0});  // or step(adam); call unscale_(adam) before reading gradients
 //   scaler.update();
 //   adam.zero_grad();
 #pragma once

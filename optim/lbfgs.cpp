@@ -150,7 +150,7 @@ void LBFGS::iterate(const Closure& closure, Memory& m, double loss, Tensor gradi
       write(from + m.direction * m.length);
     } else {
       write(from + m.direction * m.length);
-      // What follows the last iteration would not be used.
+      // The last iteration needs no new gradient.
       if (iteration == options_.max_iter) return;
       loss = evaluate(closure, ignored);
       gradient = flat(true);

@@ -8,8 +8,8 @@
 
 namespace adjoint::optim {
 
-/// What the rate is multiplied by, for a matrix (A, B): sqrt(max(1, A / B)), or 0.2 sqrt(max(A, B)), which gives
-/// updates the size that AdamW's have, so that its rate and weight decay do (Liu et al.: "Muon is scalable for LLM
+/// The factor on the rate for a matrix (A, B): sqrt(max(1, A / B)), or 0.2 sqrt(max(A, B)). The latter gives updates
+/// the size of AdamW's, whose rate and weight decay then suit both (Liu et al.: "Muon is scalable for LLM
 /// training", 2025).
 enum class MuonRate : std::uint8_t { kOriginal, kMatchRmsAdamW };
 

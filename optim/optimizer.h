@@ -1,4 +1,4 @@
-// Optimizer: what all optimisers share: the parameters in groups, the learning rates, and state that can be saved.
+// Optimizer: the base of all optimisers, with the parameters in groups, the learning rates, and state to be saved.
 //
 //   optim::Adam adam(net.parameters(), {.lr = 1e-3});  // or (net.parameters(), 1e-3)
 //   ...
@@ -11,7 +11,7 @@
 //   optim::Adam adam({{.params = encoder.parameters(), .frozen = true},
 //                     {.params = head.parameters(), .options = optim::AdamOptions{.lr = 1e-2}}}, {.lr = 1e-3});
 //
-// An optimiser of one's own says what happens to one parameter:
+// An optimiser of your own defines the update of one parameter:
 //
 //   class SignSGD : public optim::Optimizer {
 //    public:

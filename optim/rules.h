@@ -211,7 +211,7 @@ struct RAdamRule {
 
 struct AdagradAttr {
   double lr, lr_decay, weight_decay;
-  double initial;  // what the sum begins with
+  double initial;  // the sum's first value
   double eps;
   double step;  // this update's number
 

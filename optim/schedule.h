@@ -163,8 +163,8 @@ class ScheduleOf : public Schedule {
       : ScheduleOf(optimizer, Options{first...}) {}
 };
 
-// ---- The curves, with PyTorch's names and defaults; t counts steps from the end of the warm-up. What each throws
-// Error for is what check() says.
+// ---- The curves, with PyTorch's names and defaults; t counts steps from the end of the warm-up. check() lists each
+// one's errors.
 
 /// base_lr * factor for the first total_iters steps, then base_lr. A factor in [0, 1].
 struct ADJOINT_API ConstantLROptions {

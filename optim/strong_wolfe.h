@@ -9,7 +9,7 @@
 
 namespace adjoint::optim {
 
-/// What is known of one step length.
+/// The loss and gradient at one step length.
 struct LineTrial {
   double length = 0.0;
   double loss = 0.0;

@@ -28,7 +28,7 @@ class ParameterPlace {
 
 namespace detail {
 
-/// What a leaf knows of this.
+/// The marks of a leaf.
 struct TrainingMarks {
   std::weak_ptr<const ParameterPlace> place;          // the last one; none: no module's parameter
   std::vector<std::weak_ptr<const void>> optimizers;  // that update it; some may be gone

@@ -1,7 +1,7 @@
-// Context: what a thread's calls mean besides their arguments. Each thread has one, and every thread-local variable of
-// core that changes the meaning of a call is a field of it. A guard sets a field while it lives and then restores the
-// previous value, so no other code writes to them. Caches, handles and the thread's own random numbers do not belong
-// here: without them a call has the same meaning. Internal.
+// Context: a thread's state that changes the meaning of its calls. Each thread has one, and every thread-local variable
+// of core that changes the meaning of a call is a field of it. A guard sets a field while it lives and then restores
+// the previous value, so no other code writes to them. Caches, handles and the thread's own random numbers do not
+// belong here: without them a call has the same meaning. Internal.
 #pragma once
 
 #include <adjoint/core/base/cpu_backend.h>

@@ -1,4 +1,4 @@
-// ADJOINT_API marks what the shared library exports; everything else has hidden visibility.
+// ADJOINT_API marks the symbols that the shared library exports. All others have hidden visibility.
 #pragma once
 
 #if defined(ADJOINT_STATIC)

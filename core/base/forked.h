@@ -7,8 +7,8 @@
 
 namespace adjoint {
 
-/// Keeps `what` for ever: threads that run only in the parent, and the locks that they hold, can be neither joined nor
-/// destroyed here.
+/// Never destroys the object: threads that run only in the parent, and the locks that they hold, can be neither joined
+/// nor destroyed here.
 template <class T>
 void leave_to_parent(T what) {
   static auto* const mutex = new std::mutex;

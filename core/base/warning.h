@@ -1,4 +1,4 @@
-// Warnings: what is no error, but most likely a mistake, told once by its name.
+// Warnings report a likely mistake that is not an error. Each name is printed once.
 #pragma once
 
 #include <adjoint/core/base/export.h>

@@ -9,7 +9,7 @@
 //   }
 //
 // `mpirun -n 4 ./program` starts four of them. A program that was started alone is a world of one, in which every
-// collective (ops/distributed/collectives.h) gives back what it was given. Programs link Adjoint::distributed; one that
+// collective (ops/distributed/collectives.h) returns its input. Programs link Adjoint::distributed; one that
 // links Adjoint::adjoint alone can be started alone only. docs/distributed.md says how it all is used.
 #pragma once
 

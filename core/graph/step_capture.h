@@ -96,7 +96,7 @@ class ADJOINT_API StepCapture {
   /// This thread's capture; null if there is none.
   static StepCapture* current() { return context().capture; }
 
-  // ---- For what runs in a step.
+  // ---- For operators that run in a step.
 
   /// The host runs it in each replay, before the graph; actions run in the order of registration. It does not run now:
   /// if the host has already acted, `undo` reverts that if the capture fails, the last one first.
@@ -106,7 +106,7 @@ class ADJOINT_API StepCapture {
   }
   /// When it returns false, the step is captured again and the graph not replayed.
   void valid_while(std::function<bool()> condition) { record_.conditions.push_back(std::move(condition)); }
-  /// Keeps `what` alive as long as the graph.
+  /// Keeps the object alive as long as the graph.
   void keep(std::shared_ptr<const void> what) { record_.kept.push_back(std::move(what)); }
   /// The device address that holds `now`, and in each replay the result of next(), in the order of the actions.
   template <class T>

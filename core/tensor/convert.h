@@ -51,9 +51,9 @@ ADJOINT_HD constexpr To saturate(From value) {
 
 }  // namespace detail
 
-/// What a cast means:
+/// A cast's rules:
 /// - to bool: false where it equals 0, else true, for NaN too;
-/// - to a floating-point type: rounded once, to nearest, ties to even; what is too large becomes infinity;
+/// - to a floating-point type: rounded once, to nearest, ties to even; larger values become infinity;
 /// - from a floating-point type to an integer: cut towards 0; beyond the range, the end that is nearer; NaN becomes 0;
 /// - from an integer to a narrower one: modulo 2^bits, as arithmetic on integers wraps around.
 template <class To, class From>

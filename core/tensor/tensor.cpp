@@ -218,7 +218,7 @@ Tensor Tensor::from_blob(void* data, const Shape& shape, const TensorOptions& op
   return tensor;
 }
 
-// ---- What a tensor is.
+// ---- Attributes.
 
 const Shape& Tensor::shape() const { return checked("shape", impl()).shape; }
 const Strides& Tensor::strides() const { return checked("strides", impl()).strides; }

@@ -110,7 +110,7 @@ class ADJOINT_API Tensor {
   /// of it.
   static Tensor from_blob(void* data, const Shape& shape, const TensorOptions& options = {});
 
-  // ---- What a tensor is.
+  // ---- Attributes.
 
   bool defined() const { return impl_ != nullptr; }
   const Shape& shape() const;
@@ -314,7 +314,7 @@ class ADJOINT_API Tensor {
   Tensor mm(const Tensor&other) const, mv(const Tensor&vector) const, dot(const Tensor&other) const;
   Tensor addmm(const Tensor& a, const Tensor& b, double beta = 1.0, double alpha = 1.0) const;
 
-  // ---- Functions of elements. [differentiable, but for what is bool] As the functions of these names
+  // ---- Functions of elements. [differentiable, unless the result is bool] As the functions of these names
   // (ops/elementwise/elementwise.h), and the operators below: x.add(y), x.eq(0).
 
   /// This tensor + scale * other.

@@ -28,10 +28,10 @@
 
 namespace adjoint {
 
-// ---- Mathematics. Floating point only, but for abs, sign, square, minimum, maximum, clamp, fmod, remainder, pow and
-// what rounds to integers, whose results of integers are integers.
+// ---- Mathematics. Floating point only, except abs, sign, square, minimum, maximum, clamp, fmod, remainder, pow
+// and the roundings, which also take integers and return them.
 
-// exp(x), log(x), floor(x), ...: the table says what each computes.
+// exp(x), log(x), floor(x), ...: the table's comments define them.
 #define ADJOINT_UNARY_FUNCTION(Functor, function) ADJOINT_API Tensor function(const Tensor& x);
 ADJOINT_UNARY_MATH_FUNCTIONS(ADJOINT_UNARY_FUNCTION)
 ADJOINT_STEP_FUNCTIONS(ADJOINT_UNARY_FUNCTION)
@@ -131,7 +131,7 @@ ADJOINT_API Tensor masked_fill(const Tensor& x, const Tensor& mask, double value
 ADJOINT_API Tensor nan_to_num(const Tensor& x, double nan = 0.0, std::optional<double> posinf = {},
                               std::optional<double> neginf = {});
 
-// ---- Logic and tests. Any dtype; the result is bool and has no gradient. What is not 0 is true, NaN too.
+// ---- Logic and tests. Any dtype; the result is bool and has no gradient. Any value but 0 is true, NaN too.
 
 ADJOINT_API Tensor logical_and(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor logical_or(const Tensor& a, const Tensor& b);

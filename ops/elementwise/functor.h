@@ -1,8 +1,8 @@
 // You are at stop 3 of 7 of the README's reading path, an elementwise operator: this is the base of every formula.
 // arithmetic_functors.h comes next.
 //
-// The base of every elementwise functor. A functor says what an operator does to one element, for host and device
-// alike, and which dtypes it takes.
+// The base of every elementwise functor. A functor defines an operator on one element, for host and device
+// alike, and the dtypes it takes.
 //
 // A functor is a template over the type in which it computes (core/tensor/convert.h's compute_t of the elements'
 // dtype). Its base says how many operands it has, of which dtypes, and from which attributes it is made.

@@ -23,7 +23,7 @@ std::int64_t grain(std::int64_t elements_of_one) {
   return std::max<std::int64_t>(1, kStridedGrain / std::max<std::int64_t>(1, elements_of_one));
 }
 
-// move(place of a run in x, or kNowhere; place in what is picked; length of the run).
+// move(place of a run in x, or kNowhere; place in the result; length of the run).
 template <class Move>
 void for_each_run(const IndexLayout& at, const std::int64_t* index, const Move& move) {
   parallel_ranges(at.outer * at.count, grain(at.inner), [&](std::int64_t begin, std::int64_t end) {

@@ -1,4 +1,4 @@
-// What layers of attention need beside its result. Internal to ops and nn.
+// Attention's weights, for the layers that return them. Internal to ops and nn.
 #pragma once
 
 #include <adjoint/core/tensor/tensor.h>

@@ -50,7 +50,7 @@ Labels labels_of(std::string_view term, std::size_t further, std::string_view eq
   return labels;
 }
 
-// What an equation says.
+// A parsed equation.
 struct Equation {
   std::vector<Labelled> operands;
   Labels result;
@@ -193,7 +193,7 @@ Tensor of_matrices(const Tensor& a, const Tensor& b, bool sums) {
   return of_dtype((a.unsqueeze(-1) * b.unsqueeze(1)).sum({2}), a);
 }
 
-// The product of both, summed over what neither `kept` nor another label needs.
+// The product of both, summed over the labels that neither `kept` nor another operand needs.
 Labelled contracted(const Labelled& a, const Labelled& b, const Labels& kept) {
   const Labelled left = without(a, [&](Label l) { return !names(b.labels, l) && !names(kept, l); });
   const Labelled right = without(b, [&](Label l) { return !names(a.labels, l) && !names(kept, l); });

@@ -30,7 +30,7 @@ __global__ void each_pixel(Op op, Rows rows, RowSplit by_w, RowSplit by_h, std::
   });
 }
 
-/// What the four operators share. kPack: the channels of a thread.
+/// Shared by the four operators. kPack: the channels of a thread.
 template <class T, int V>
 struct Pool {
   static constexpr int kPack = V;

@@ -12,7 +12,7 @@ void check_dropout(const char* op, const Tensor& x, double p) {
   ADJOINT_CHECK(p >= 0.0 && p <= 1.0, "{}: p must be between 0 and 1; got {} for x {}", op, p, x.shape());
 }
 
-// `shape` broadcasts to x's: what becomes 0 together.
+// `shape` broadcasts to x's: elements that share one of its elements become 0 together.
 Tensor dropped(const Tensor& x, const Shape& shape, double p) {
   if (p == 0.0) return x;
   const bool all = p == 1.0;

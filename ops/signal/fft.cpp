@@ -167,7 +167,7 @@ Tensor irfft2(const Tensor& x, const Dims& s, FFTNorm norm) {
   const std::int64_t width = lengths[1] == 0 ? 2 * (x.size(-2) - 1) : lengths[1];
   check_length("irfft2", height, x);
   check_length("irfft2", width, x);
-  // What the rows do not need is not transformed.
+  // Only the columns that the rows need are transformed.
   const Tensor bins = fitted(fitted(widened(x), -3, height), -2, width / 2 + 1).transpose(-3, -2);
   const double scale = scale_of("irfft2", norm, FFTNorm::kBackward, height);
   return irfft(fft_of_pairs(bins, true, scale).transpose(-3, -2), width, norm).to(x.dtype());

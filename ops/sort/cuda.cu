@@ -1,5 +1,5 @@
-// argsort on CUDA by CUB's radix sort, which is stable: all elements by their keys, and then, where there are several
-// rows, what that gave by its rows.
+// argsort on CUDA by CUB's radix sort, which is stable: all elements by their keys, and then, if there are several
+// rows, that order by rows.
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/ops/sort/kernels.h>
 

@@ -1,4 +1,4 @@
-// argsort is the operator; sort, topk, kthvalue and median gather what it names.
+// argsort is the operator; sort, topk, kthvalue and median gather the elements at its indices.
 #include <adjoint/ops/sort/sort.h>
 
 #include <adjoint/core/autograd/op.h>

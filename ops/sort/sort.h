@@ -1,4 +1,4 @@
-// Sorting, and what is found by it.
+// Sorting, and the operators that rest on it.
 //
 // Every order is the same on every device and in every run: equal elements stay in the order in which they were, -0
 // equals 0, and NaN is above infinity. An axis may be negative, counted from the end; a tensor without axes counts as
@@ -45,8 +45,8 @@ struct QuantileOptions {
   /// "midpoint".
   std::string_view interpolation = "linear";
 };
-/// The value below which a share q, in [0, 1], of the elements lies, and between elements what interpolation makes of
-/// both; NaN where an element is. Floating point only. Throws Error for other q and interpolations, and for no
+/// The value below which a share q, in [0, 1], of the elements lies, interpolated between its two neighbours; NaN where
+/// an element is NaN. Floating point only. Throws Error for other q and interpolations, and for no
 /// elements.
 ADJOINT_API Tensor quantile(const Tensor& x, double q, const QuantileOptions& options = {});
 /// For each of q (Q), floating point, which comes as an axis in front: (Q, ...). Waits for the device.

@@ -95,7 +95,7 @@ std::vector<Tensor> parts(const char* op, const Tensor& x, std::size_t at, Exten
   return all;
 }
 
-// `size` elements each; the last one has what is left.
+// `size` elements each; the last part has the rest.
 std::vector<Tensor> equal_parts(const char* op, const Tensor& x, std::size_t at, std::int64_t size) {
   const std::int64_t extent = x.shape()[at];
   if (extent == 0) return parts(op, x, at, {0});

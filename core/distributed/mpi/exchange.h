@@ -1,5 +1,5 @@
-// Before every collective each rank tells every other what it is about to do: a few hundred bytes, sent directly
-// between ranks, so that a rank that does not come, or comes for something else, can be named. Internal.
+// Before every collective, each rank sends every other a description of its call: a few hundred bytes, directly between
+// ranks. An error can then name a rank that does not come, or that comes for something else. Internal.
 #pragma once
 
 #include <adjoint/core/distributed/engine.h>

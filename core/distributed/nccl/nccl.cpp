@@ -1,5 +1,5 @@
 // The engine between GPUs. A collective is submitted to NCCL at once, in the order of the current stream, without
-// waiting for the other ranks. The headers that say what each rank does travel in parallel, and a thread checks that
+// waiting for the other ranks. The headers that describe each rank's call travel in parallel, and a thread checks that
 // they agree, that the GPU makes progress, and NCCL's status. If something is wrong, a rank may be waiting for its GPU,
 // which no exception can end, and the GPU's results are worthless; so the thread reports the problem and ends the
 // process. Ranks agree on the collectives in a CUDA graph at its capture, and on each replay as a whole.

@@ -217,8 +217,8 @@ double store_clocks(const CorrelationPlan& plan, const Rates& rates) {
   return rates.tile + singles * s.bytes * (1 + rates.sector * (sectors - 1)) / rates.stored_bytes;
 }
 
-/// The least memory time for the sectors that a tile writes in part, if the results exceed what the L2 keeps: the rest
-/// of each sector must be read. Runs of neighbouring pixels begin and end within sectors, on average anywhere, unless
+/// The least memory time for the sectors that a tile writes in part, if the results exceed the L2 cache's share: the
+/// rest of each sector must be read. Runs of neighbouring pixels begin and end within sectors, on average anywhere, unless
 /// rows are whole sectors.
 double partial_sector_clocks(const CorrelationPlan& plan) {
   const Stores s = stores_of(plan);

@@ -1,7 +1,7 @@
 // You are at stop 4 of 7 of the README's reading path, the trio: these are its simplest kernels. nn/module.h comes
 // next.
 //
-// The convolution trio in Eigen: the code to read first, and what the faster kernels are checked by.
+// The convolution trio in Eigen: the code to read first, and the reference for the faster kernels.
 //
 // S(image, filter, feature) = sum of image[o * stride - padding + k * dilation] * filter[k] * feature[o] is linear in
 // each, and a derivative in one of them multiplies the other two. Take one tap k of the filter, one row of the feature

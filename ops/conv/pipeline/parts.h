@@ -1,4 +1,4 @@
-// What the pipeline's planners share: where a geometry's taps read, and tensors as the copy engine sees them. Internal
+// Shared by the pipeline's planners: where a geometry's taps read, and tensors as the copy engine sees them. Internal
 // to this folder.
 #pragma once
 

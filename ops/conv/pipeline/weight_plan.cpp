@@ -188,7 +188,7 @@ bool plan_pipeline_weight(const PipelineGeometry& g, Arithmetic arithmetic, cons
 }
 
 double pipeline_weight_clocks(const PipelineWeightPlan& plan, const Machine& machine) {
-  // pipeline_clocks' power limit and latency; what a tile takes to begin and to store, and the second kernel's start.
+  // pipeline_clocks' power limit and latency; the clocks to begin and to store a tile, and to start the second kernel.
   constexpr double kPower = 1.15, kLatency = 2600, kStart = 2000, kStoredSum = 0.1, kAdd = 4000;
   constexpr double kSmemBytes = 128, kL2Bytes = 2500;  // of all multiprocessors, per clock
   const double products = plan.teams * plan.team_taps * kWeightSteps, sums = kPipelineResults * plan.columns;

@@ -56,7 +56,7 @@ TapSpan tap_span(const WeightPlan& p, const WeightTapBlock& block) {
   return {{at_h(first_h), at_h(last_h)}, {at_w(first_w), at_w(last_w)}};
 }
 
-/// The block that begins with a tap; widens `all` by what its stage holds.
+/// The block that begins with a tap; widens `all` to hold its stage.
 WeightTapBlock tap_block(const WeightPlan& p, std::int32_t first_tap, std::int32_t taps_per_block,
                          std::int32_t alignment, TapBlocks& all) {
   const std::int32_t stride_h = p.boxes ? 1 : p.stride_h, stride_w = p.boxes ? 1 : p.stride_w;

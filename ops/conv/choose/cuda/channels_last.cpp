@@ -48,7 +48,7 @@ double microseconds_by_copies(ConvProblem problem) {
          copied_microseconds(2.0 * static_cast<double>(g.feature_numel()), problem);
 }
 
-/// Whether a plan of so many clocks, with copies of what is padded, takes less time.
+/// Whether a plan of so many clocks, with copies of the padded operands, takes less time.
 bool is_faster(double clocks, const ConvProblem& problem) {
   const ConvGeometry &given = problem.geometry, padded = padded_geometry(problem);
   double microseconds = clocks / kClocksPerMicrosecond + kLaunchMicroseconds;

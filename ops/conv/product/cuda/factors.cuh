@@ -100,7 +100,7 @@ __device__ __forceinline__ void copy_factors(const ProductPlan& p, const Operand
       const std::uint32_t to = shared.columns + column_ring.slot * p.column_slot_bytes();
       ptx::mbarrier_wait(shared.columns_empty + 8 * column_ring.slot, column_ring.parity ^ 1);
       ptx::mbarrier_arrive_expect_bytes(full, tile.column_blocks * p.column_block_bytes());
-      // This thread is short of time, so it does not look up what it does not need.
+      // This thread is short of time, so it looks up only the values it needs.
       const auto copy_columns = [&](const auto& shift_of) {
 #pragma unroll 1
         for (int i = 0; i < tile.column_blocks; ++i) {

@@ -126,7 +126,7 @@ __device__ __forceinline__ void copy_features(const WeightPlan& p, const WgmmaBl
   }
 }
 
-inline constexpr int kSplitters = kLoaders - 32;  // threads that split what another warp's thread asked for
+inline constexpr int kSplitters = kLoaders - 32;  // threads that split values which another warp loaded
 
 /// Arrivals that fill a stage.
 template <Arithmetic kArithmetic>
