@@ -88,13 +88,19 @@ class DataLoader::Copies {
   std::optional<Stream> stream_;
 };
 
+struct DataLoader::Running {
+  std::unique_ptr<Copies> copies;  // null for the CPU
+  std::unique_ptr<Epoch> epoch;
+  std::optional<Taken> ahead;  // the next batch, during its copy to the device
+};
+
 DataLoader::DataLoader(const Dataset* dataset, const Source* source, const DataLoaderOptions& options)
-    : dataset_(dataset), source_(source), options_(options) {
+    : dataset_(dataset), source_(source), options_(options), running_(std::make_unique<Running>()) {
   next_.batch_size = options.batch_size;
   next_.order = source != nullptr ? 3 : options.sampler != nullptr ? 2 : options.shuffle ? 1 : 0;
   next_.drop_last = options.drop_last ? 1 : 0;
   next_.seed = options.seed;
-  if (!options.device.is_cpu()) copies_ = std::make_unique<Copies>(options.device);
+  if (!options.device.is_cpu()) running_->copies = std::make_unique<Copies>(options.device);
 }
 
 DataLoader::DataLoader(const Dataset& dataset, const DataLoaderOptions& options)
@@ -136,36 +142,31 @@ std::int64_t DataLoader::size() const {
 // An epoch that began in this process's parent has no threads here. Neither its locks nor its end may be waited for, so
 // it is abandoned.
 bool DataLoader::leave_parents_epoch() {
-  if (epoch_ == nullptr || !epoch_->is_parents()) return false;
-  leave_to_parent(std::move(epoch_));
-  ahead_.reset();
+  if (running_->epoch == nullptr || !running_->epoch->is_parents()) return false;
+  leave_to_parent(std::move(running_->epoch));
+  running_->ahead.reset();
   return true;
 }
 
 DataLoader::Iterator DataLoader::begin() & {
   leave_parents_epoch();
-  if (epoch_ != nullptr) finish_epoch();
+  if (running_->epoch != nullptr) finish_epoch();
   return Iterator(*this);
 }
 
-std::unique_ptr<DataLoader::Epoch> DataLoader::make_epoch() const {
-  auto batches = source_ != nullptr ? source_batches(*source_, options_, next_.epoch, next_.batch)
-                                    : dataset_batches(*dataset_, options_, next_.epoch);
-  return std::make_unique<Epoch>(std::move(batches), options_, next_.batch);
-}
-
 DataLoader::Taken DataLoader::take() {
-  if (ahead_ != nullptr) return std::move(*std::exchange(ahead_, nullptr));
-  Made made = epoch_->take();
-  return {std::move(made), epoch_->wanted()};
+  if (running_->ahead) return *std::exchange(running_->ahead, std::nullopt);
+  Made made = running_->epoch->take();
+  return {std::move(made), running_->epoch->wanted()};
 }
 
 // Starts the copy of the next batch if that batch is made. If there is no memory for it, it waits for its turn.
 void DataLoader::prepare() {
-  if (epoch_->done() || !epoch_->ready()) return;
-  ahead_ = std::make_unique<Taken>(take());
+  Running& running = *running_;
+  if (running.epoch->done() || !running.epoch->ready()) return;
+  running.ahead = take();
   try {
-    if (ahead_->made.batch) copies_->start(*ahead_->made.batch);
+    if (running.ahead->made.batch) running.copies->start(*running.ahead->made.batch);
   } catch (const OutOfMemoryError&) {
   }
 }
@@ -174,16 +175,21 @@ std::optional<Example> DataLoader::next() {
   ADJOINT_CHECK(!leave_parents_epoch(),
                 "DataLoader: an epoch must go on in the process in which it began, which has its workers; got one that "
                 "was forked from it meanwhile; fork between epochs, or set workers to 0");
-  if (epoch_ == nullptr) epoch_ = make_epoch();
+  std::unique_ptr<Epoch>& epoch = running_->epoch;
+  if (epoch == nullptr) {
+    auto batches = source_ != nullptr ? source_batches(*source_, options_, next_.epoch, next_.batch)
+                                      : dataset_batches(*dataset_, options_, next_.epoch);
+    epoch = std::make_unique<Epoch>(std::move(batches), options_, next_.batch);
+  }
   try {
-    while (ahead_ != nullptr || !epoch_->done()) {
+    while (running_->ahead || !epoch->done()) {
       Taken taken = take();
       for (const std::string& message : taken.made.left_out) warn(message);
       if (taken.made.error) std::rethrow_exception(taken.made.error);
       if (!taken.made.batch) continue;
-      if (copies_ != nullptr) {
-        copies_->start(*taken.made.batch);
-        copies_->wait();
+      if (Copies* const copies = running_->copies.get(); copies != nullptr) {
+        copies->start(*taken.made.batch);
+        copies->wait();
         prepare();
       }
       next_.batch = taken.after;
@@ -197,9 +203,13 @@ std::optional<Example> DataLoader::next() {
   return std::nullopt;
 }
 
+void DataLoader::end_epoch() {
+  running_->ahead.reset();
+  running_->epoch.reset();
+}
+
 void DataLoader::finish_epoch() {
-  ahead_.reset();
-  epoch_.reset();
+  end_epoch();
   ++next_.epoch;
   next_.batch = 0;
 }
@@ -247,8 +257,7 @@ void DataLoader::load_state(const DataLoaderState& state, const LoadStateOptions
                 "DataLoader: a state must have epoch >= 0 and batch from 0 to {}; got epoch {}, batch {}", batches_,
                 place.epoch, place.batch);
   leave_parents_epoch();
-  ahead_.reset();
-  epoch_.reset();
+  end_epoch();
   next_ = place;
 }
 

@@ -122,13 +122,14 @@ class ADJOINT_API DataLoader {
   class Epoch;
   class Copies;
   struct Taken;
+  struct Running;
   DataLoader(const Dataset* dataset, const Source* source, const DataLoaderOptions& options);
-  std::unique_ptr<Epoch> make_epoch() const;
   Taken take();
   void prepare();
   std::int64_t batch_of(const DataLoaderState& saved) const;
   bool leave_parents_epoch();
   void finish_epoch();
+  void end_epoch();
   void warn(const std::string& message);
 
   const Dataset* dataset_;  // null for a source
@@ -137,9 +138,7 @@ class ADJOINT_API DataLoader {
   std::int64_t batches_ = 0;
   DataLoaderState next_;
   std::vector<std::string> warned_;
-  std::unique_ptr<Copies> copies_;  // null for the CPU
-  std::unique_ptr<Epoch> epoch_;    // the current epoch
-  std::unique_ptr<Taken> ahead_;    // the next batch, during its copy to the device
+  const std::unique_ptr<Running> running_;  // the current epoch
 };
 
 /// A single-pass input iterator.

@@ -57,6 +57,8 @@ void Layer::empty_function() { fail("Layer: the function must not be empty; got 
 
 Sequential::Sequential() : Module("Sequential") {}
 
+Sequential::Chain::Chain() : steps(std::make_shared<Steps>()) {}
+
 Sequential::Chain::Chain(const Chain& other)
     : layers(other.layers), steps(std::make_shared<Steps>(*other.steps)), assignable(other.assignable) {}
 

@@ -133,10 +133,10 @@ class ADJOINT_API Sequential : public Module {
   };
   struct Chain {
     std::vector<Child<Layer>> layers;
-    std::shared_ptr<Steps> steps = std::make_shared<Steps>();
+    std::shared_ptr<Steps> steps;
     bool assignable = false;  // an assignable element was handed out
 
-    Chain() = default;
+    Chain();
     Chain(const Chain& other);
     Chain& operator=(Chain&&) = default;
   };
