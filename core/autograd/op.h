@@ -13,6 +13,7 @@
 #include <adjoint/core/autograd/op_scope.h>
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/base/device.h>
+#include <adjoint/core/graph/call_trace.h>
 #include <adjoint/core/profile/profiled_call.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/core/tensor/tensor.h>
@@ -183,6 +184,7 @@ struct OpDef {
   bool floating = false;
   /// Null: operands and results are moved once, and nothing is computed.
   Cost (*cost)(Operands in, Operands out, const Attr& attr) = nullptr;
+  OnnxRule<Attr> onnx = {};
   /// One rule per operand, or one for all of them.
   std::array<Vjp<Attr>, kMaxRules> vjp = {};
   JointVjp<Attr> joint_vjp = {};
@@ -377,6 +379,15 @@ Cost cost_of(const OpDef<Attr>& op, Operands in, Operands out, const Attr& attr)
 /// The call without mixed precision.
 template <class Attr>
 Outputs call_as_given(const OpDef<Attr>& op, Operands in, const Attr& attr) {
+  if (CallTrace* const trace = CallTrace::current(); trace != nullptr) [[unlikely]] {
+    Outputs out;
+    {
+      const TraceScope inside(nullptr);
+      out = call_as_given(op, in, attr);
+    }
+    trace->called(TracedCallOf<Attr>(op.name, op.onnx, in, Operands(out.tensors.data(), out.results), attr, false));
+    return out;
+  }
   ProfiledCall profiled(op.name, in);
   Outputs out = run_recorded(op, in, attr);
   if (profiled) [[unlikely]] {
@@ -395,6 +406,21 @@ Outputs call(const OpDef<Attr>& op, Operands in, const Attr& attr) {
     return call_as_given(op, in, attr);
   const AutocastCall cast(op.mixed_precision, in);
   return call_as_given(op, cast.operands(), attr);
+}
+
+/// target = op(in), checked.
+template <class Attr>
+void compute_into(const OpDef<Attr>& op, Tensor& target, Operands in, const Attr& attr) {
+  ProfiledCall profiled(op.name, in);
+  if (profiled) [[unlikely]] {
+    const Cost cost = cost_of(op, in, Operands(&target, 1), attr);
+    profiled.cost(cost.bytes, cost.flop);
+  }
+  const bool is_any_order = op.formats == Formats::kElementwise && target.is_contiguous(target.memory_format());
+  if (target.is_contiguous() || is_any_order) return compute(op, in, Results(&target, 1), attr);
+  Tensor result = make_tensor({target.shape(), target.dtype()}, target.device());
+  compute(op, in, Results(&result, 1), attr);
+  copy_into(result, target);
 }
 
 }  // namespace detail
@@ -433,16 +459,13 @@ void apply_into(const OpDef<Attr>& op, Tensor& target, Operands in, const Attr& 
   check_writable(op.name, target, in);
   detail::check_operands(op.name, in, op.optional);
   detail::check_target(op.name, target, op.infer.one(in, attr));
-  detail::ProfiledCall profiled(op.name, in);
-  if (profiled) [[unlikely]] {
-    const Cost cost = detail::cost_of(op, in, Operands(&target, 1), attr);
-    profiled.cost(cost.bytes, cost.flop);
+  detail::CallTrace* const trace = detail::CallTrace::current();
+  {
+    const detail::TraceScope inside(nullptr);
+    detail::compute_into(op, target, in, attr);
   }
-  const bool is_any_order = op.formats == Formats::kElementwise && target.is_contiguous(target.memory_format());
-  if (target.is_contiguous() || is_any_order) return detail::compute(op, in, Results(&target, 1), attr);
-  Tensor result = make_tensor({target.shape(), target.dtype()}, target.device());
-  detail::compute(op, in, Results(&result, 1), attr);
-  copy_into(result, target);
+  if (trace != nullptr) [[unlikely]]
+    trace->called(detail::TracedCallOf<Attr>(op.name, op.onnx, in, Operands(&target, 1), attr, true));
 }
 
 }  // namespace adjoint

@@ -25,6 +25,7 @@ enum class MemoryCategory : std::uint8_t;
 
 namespace detail {
 
+class CallTrace;
 class GradientPlaces;
 class StateLog;
 class StepCapture;
@@ -57,6 +58,8 @@ struct ADJOINT_API Context {
   StepCapture* capture = nullptr;
   /// Keeps the elements that checkpoint() restores, before they are written to. Set by StateLog.
   StateLog* state_log = nullptr;
+  /// Hears of calls, to write a network to a file. Set by TraceScope.
+  CallTrace* trace = nullptr;
   /// Where operators make the gradients of leaves. Set by GradientPlaces.
   GradientPlaces* gradient_places = nullptr;
   /// The innermost rule or hook that a sweep runs; bounds recursion. Set by SweptCall.

@@ -3,6 +3,7 @@
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/tensor/tensor_impl.h>
 
+#include <algorithm>
 #include <ostream>
 
 namespace adjoint {
@@ -56,7 +57,9 @@ MemoryFormat leading_format(std::span<const Tensor> tensors) {
     if (impl.channels_last) return kChannelsLast;
     // A contiguous tensor of one channel, or of one element a channel, is in both formats.
     const bool is_image = has_format(impl.shape.size(), kChannelsLast);
-    const bool decides = !is_image || (impl.shape[1] > 1 && impl.numel != impl.shape[0] * impl.shape[1]);
+    const bool decides =
+        !is_image || (impl.shape[1] > 1 && std::any_of(impl.shape.begin() + 2, impl.shape.end(),
+                                                       [](std::int64_t extent) { return extent != 1; }));
     if (impl.contiguous && decides) return kContiguous;
   }
   return of_masks;

@@ -2,6 +2,7 @@
 
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/base/context.h>
+#include <adjoint/core/graph/call_trace.h>
 #include <adjoint/core/tensor/philox.h>
 
 #include <atomic>
@@ -70,6 +71,8 @@ constinit thread_local ThreadGenerator own;
 }  // namespace
 
 Generator& default_generator() {
+  if (detail::CallTrace* const trace = detail::CallTrace::current()) [[unlikely]]
+    trace->draws();
   if (Generator* const guarded = detail::context().generator) return *guarded;
   if (own.time != process_seed.time.load(std::memory_order_relaxed)) {
     const std::lock_guard lock(process_seed.mutex);

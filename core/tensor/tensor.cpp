@@ -7,6 +7,7 @@
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/base/context.h>
+#include <adjoint/core/graph/call_trace.h>
 #include <adjoint/core/graph/step_capture.h>
 #include <adjoint/core/tensor/convert.h>
 #include <adjoint/core/tensor/copy.h>
@@ -267,6 +268,8 @@ void* access(const Tensor& tensor, bool writes) {
   const detail::Context& context = detail::context();
   if (context.capture != nullptr) [[unlikely]]
     context.capture->use(tensor, writes);
+  if (context.trace != nullptr) [[unlikely]]
+    context.trace->accesses(tensor, writes);
   if (writes) {
     if (context.state_log != nullptr) [[unlikely]]
       context.state_log->before_write(impl.storage);

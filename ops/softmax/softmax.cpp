@@ -2,6 +2,7 @@
 #include <adjoint/ops/softmax/softmax.h>
 
 #include <adjoint/core/autograd/op.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/softmax/kernels.h>
@@ -34,12 +35,19 @@ Tensor gradient(const Context& c) {
   return x_gradient.reshape(c.grad.shape()).to(narrow.value_or(c.grad.dtype()));
 }
 
+OnnxValue softmax_onnx(OnnxCall& call, const SoftmaxAttr& attr) {
+  const OnnxValue x = attr.narrow ? call.cast(call.operand(0), kFloat32) : call.operand(0);
+  return call.add(attr.log ? "LogSoftmax" : "Softmax", {x},
+                  {{"axis", axis_between(call.in[0], attr.outer, attr.inner)}});
+}
+
 constexpr OpDef<SoftmaxAttr> softmax_op_named(const char* name) {
   return {.name = name,
           .infer = infer,
           .cpu = cpu::softmax,
           .cuda = ADJOINT_IF_CUDA(cuda::softmax),
           .mixed_precision = MixedPrecision::kFull,
+          .onnx = softmax_onnx,
           .vjp = {{{.saves = kSaveOut, .rule = gradient}}}};
 }
 constinit const OpDef<SoftmaxAttr> softmax_op = softmax_op_named("softmax");

@@ -1,0 +1,250 @@
+#include <adjoint/nn/onnx/trace.h>
+
+#include <adjoint/core/autograd/module_calls.h>
+#include <adjoint/core/autograd/op_scope.h>
+#include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/tensor/tensor_impl.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+namespace adjoint::nn::detail {
+namespace {
+
+using adjoint::detail::CallTrace;
+using adjoint::detail::ModuleCalls;
+using adjoint::detail::ModuleWatcher;
+using adjoint::detail::TracedCall;
+using adjoint::detail::TraceScope;
+
+// Modules' names for errors, as anomaly mode has them.
+class NamedModules {
+ public:
+  NamedModules() { ModuleCalls::watch(ModuleWatcher::kAnomaly, true); }
+  ~NamedModules() { ModuleCalls::watch(ModuleWatcher::kAnomaly, before_); }
+  NamedModules(const NamedModules&) = delete;
+  NamedModules& operator=(const NamedModules&) = delete;
+
+ private:
+  bool before_ = ModuleCalls::watched_by(ModuleWatcher::kAnomaly);
+};
+
+bool same_elements(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() && a.impl()->offset == b.impl()->offset &&
+         (a.strides() == b.strides() || a.numel() == 0);
+}
+
+std::string called_by(const char* op) {
+  if (op == nullptr) op = "a program";
+  const std::string* module = ModuleCalls::innermost();
+  return module == nullptr ? op : fmt::format("{} in {}", op, *module);
+}
+
+class Trace final : public CallTrace {
+ public:
+  Trace(const std::vector<Tensor>& inputs, const NamedTensors& weights) {
+    for (const Tensor& input : inputs) {
+      const std::int32_t id = add_value({});
+      graph.values.back().shape = input.shape();
+      known_[storage_of(input)].push_back({input, id, true});
+      graph.inputs.push_back({.value = id, .dtype = input.dtype(), .shape = input.shape()});
+    }
+    for (const auto& [name, weight] : weights) {
+      if (weight.defined()) names_[storage_of(weight)].emplace_back(weight, name);
+    }
+  }
+
+  void finish(const std::vector<Tensor>& results) {
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const Tensor& result = results[i];
+      ADJOINT_CHECK(result.defined(), "save_onnx: outputs must be defined; got Tensor{{}} as output {}", i);
+      std::int32_t id = value_of(result);
+      const auto is_taken = [&](const OnnxGraph::Port& port) { return port.value == id; };
+      const bool is_made = !graph.values[static_cast<std::size_t>(id)].constant.defined() &&
+                           std::none_of(graph.inputs.begin(), graph.inputs.end(), is_taken);
+      if (!is_made || std::any_of(graph.outputs.begin(), graph.outputs.end(), is_taken)) {
+        const std::int32_t copy = add_value({});
+        graph.nodes.push_back({.type = "Identity", .made_by = "the output", .inputs = {id}, .outputs = {copy}});
+        id = copy;
+      }
+      graph.outputs.push_back({.value = id, .dtype = result.dtype(), .shape = result.shape()});
+    }
+  }
+
+  void called(const TracedCall& call) override {
+    const bool depends = std::any_of(call.in.begin(), call.in.end(), [&](const Tensor& t) { return is_derived(t); });
+    if (!depends) {
+      // A target that held values of the network holds a constant from now on.
+      if (call.in_place) forget(call.out[0], call.name);
+      return;
+    }
+    if (!call.has_rule()) {
+      fail("save_onnx: the operator {} cannot be written: {}", called_by(call.name),
+           call.reason() != nullptr ? call.reason() : "ONNX has no counterpart of this part of a gradient");
+    }
+    const TraceScope paused(nullptr);
+    Call translation(*this, call);
+    translation.set_result(0, call.translate(translation));
+    for (std::size_t i = 0; i < call.out.size(); ++i) {
+      if (call.out[i].defined() && !translation.results[i].is_missing()) {
+        define(call.out[i], translation.results[i].id, call.in_place, call.name);
+      }
+    }
+  }
+
+  void accesses(const Tensor& tensor, bool writes) override {
+    const TraceScope paused(nullptr);
+    const char* const op = OpScope::op();
+    if (is_derived(tensor)) {
+      fail("save_onnx: a network must compute with operators alone; got {}, which {} elements", called_by(op),
+           writes ? "writes" : "reads");
+    }
+    if (writes) forget(tensor, op);
+  }
+
+  void draws() override {
+    fail("save_onnx: a network must not use random numbers; got {}; call eval() before", called_by(OpScope::op()));
+  }
+
+  OnnxGraph graph;
+
+ private:
+  struct Known {
+    Tensor tensor;
+    std::int32_t id;
+    bool derived;  // from an input
+  };
+
+  class Call final : public OnnxCall {
+   public:
+    Call(Trace& trace, const TracedCall& call)
+        : OnnxCall(call.name, call.in, call.out), results(call.out.size()), trace_(trace), call_(call) {}
+
+    OnnxValue operand(std::size_t i) override {
+      return in[i].defined() ? OnnxValue{trace_.value_of(in[i])} : OnnxValue{};
+    }
+    OnnxValue constant(const Tensor& value) override { return {trace_.add_value(value)}; }
+    std::vector<OnnxValue> add_node(std::string_view type, std::span<const OnnxValue> inputs,
+                                    const OnnxAttributes& attributes, std::size_t outputs) override {
+      OnnxGraph::Node node{.type = std::string(type), .made_by = called_by(call_.name)};
+      for (const OnnxValue& input : inputs) node.inputs.push_back(input.id);
+      while (!node.inputs.empty() && node.inputs.back() < 0) node.inputs.pop_back();
+      std::vector<OnnxValue> made(outputs);
+      for (OnnxValue& value : made) node.outputs.push_back(value.id = trace_.add_value({}));
+      for (const OnnxAttribute& attribute : attributes) node.attributes.emplace_back(attribute.name, attribute.value);
+      trace_.graph.nodes.push_back(std::move(node));
+      return made;
+    }
+    void set_result(std::size_t i, OnnxValue value) override { results.at(i) = value; }
+    void refuse(std::string_view reason) const override {
+      fail("save_onnx: the operator {} cannot be written: {}", called_by(call_.name), reason);
+    }
+
+    std::vector<OnnxValue> results;
+
+   private:
+    Trace& trace_;
+    const TracedCall& call_;
+  };
+
+  static const Storage* storage_of(const Tensor& tensor) { return tensor.impl()->storage.get(); }
+
+  std::int32_t add_value(const Tensor& constant) {
+    graph.values.push_back({.name = {}, .constant = constant, .shape = {}});
+    return static_cast<std::int32_t>(graph.values.size() - 1);
+  }
+
+  Known* find(const Tensor& tensor) {
+    const auto of_storage = known_.find(storage_of(tensor));
+    if (of_storage == known_.end()) return nullptr;
+    for (Known& known : of_storage->second) {
+      if (same_elements(known.tensor, tensor)) return &known;
+    }
+    return nullptr;
+  }
+
+  // Of a tensor whose memory holds a value of the network, even if the tensor itself is an unknown view of it.
+  bool is_derived(const Tensor& tensor) const {
+    if (!tensor.defined()) return false;
+    const auto of_storage = known_.find(storage_of(tensor));
+    return of_storage != known_.end() && std::any_of(of_storage->second.begin(), of_storage->second.end(),
+                                                     [](const Known& known) { return known.derived; });
+  }
+
+  std::int32_t value_of(const Tensor& tensor) {
+    if (const Known* known = find(tensor)) return known->id;
+    ADJOINT_CHECK(!is_derived(tensor),
+                  "save_onnx: a view of a network's tensor must be made by an operator; got {}, which uses another",
+                  called_by(OpScope::op()));
+    const std::int32_t id = add_value(tensor);
+    graph.values.back().shape = tensor.shape();
+    if (const auto named = names_.find(storage_of(tensor)); named != names_.end()) {
+      for (const auto& [weight, name] : named->second) {
+        if (same_elements(weight, tensor)) graph.values.back().name = name;
+      }
+    }
+    known_[storage_of(tensor)].push_back({tensor, id, false});
+    return id;
+  }
+
+  void define(const Tensor& tensor, std::int32_t id, bool in_place, const char* op) {
+    graph.values[static_cast<std::size_t>(id)].shape = tensor.shape();
+    std::vector<Known>& all = known_[storage_of(tensor)];
+    if (!in_place) {
+      all.push_back({tensor, id, true});
+      return;
+    }
+    const bool has_views =
+        std::any_of(all.begin(), all.end(), [&](const Known& known) { return !same_elements(known.tensor, tensor); });
+    ADJOINT_CHECK(!has_views && static_cast<std::size_t>(tensor.numel()) * element_size(tensor.dtype()) ==
+                                    tensor.impl()->storage->nbytes(),
+                  "save_onnx: a tensor that is written to must have no views; got {}; use the function without `_`",
+                  called_by(op));
+    keep_constants(all);
+    all.assign(1, {tensor, id, true});
+  }
+
+  // The storage is written to with constants.
+  void forget(const Tensor& tensor, const char* op) {
+    const auto found = known_.find(storage_of(tensor));
+    if (found == known_.end()) return;
+    const TraceScope paused(nullptr);
+    for (const Known& known : found->second) {
+      ADJOINT_CHECK(!known.derived || same_elements(known.tensor, tensor),
+                    "save_onnx: a tensor that is written to must have no views; got {}; use the function without `_`",
+                    called_by(op));
+    }
+    keep_constants(found->second);
+    known_.erase(found);
+  }
+
+  // Constants that a graph has already are copied before their elements change.
+  void keep_constants(const std::vector<Known>& all) {
+    for (const Known& known : all) {
+      Tensor& constant = graph.values[static_cast<std::size_t>(known.id)].constant;
+      if (constant.defined()) constant = constant.clone();
+    }
+  }
+
+  std::unordered_map<const Storage*, std::vector<Known>> known_;  // their tensors keep the storages alive
+  std::unordered_map<const Storage*, std::vector<std::pair<Tensor, std::string>>> names_;
+};
+
+}  // namespace
+
+OnnxGraph trace_onnx(const OnnxFunction& f, const std::vector<Tensor>& inputs, const NamedTensors& weights) {
+  const PauseTape unrecorded;
+  const NamedModules named;
+  Trace trace(inputs, weights);
+  std::vector<Tensor> results;
+  {
+    const TraceScope scope(&trace);
+    results = f(inputs);
+  }
+  trace.finish(results);
+  return std::move(trace.graph);
+}
+
+}  // namespace adjoint::nn::detail

@@ -1,0 +1,88 @@
+// Every operator of the registry, written by save_onnx and run by ONNX Runtime.
+#include <adjoint/adjoint.h>
+#include <adjoint/nn/onnx/onnx.h>
+#include <adjoint/tests/onnx/onnx_runtime.h>
+#include <adjoint/tests/support/operator_cases.h>
+#include <adjoint/tests/support/temp_folder.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace adjoint {
+namespace {
+
+using testing::OnnxResult;
+using testing::OnnxRun;
+using testing::OperatorCase;
+using testing::OperatorExample;
+
+// Those that ONNX does not have, with the reason that the Error gives.
+const std::map<std::string, std::string>& unwritable() {
+  static const std::map<std::string, std::string> functions = {};
+  return functions;
+}
+
+std::string function_of(const OperatorCase& c) { return c.name.substr(0, c.name.find('/')); }
+
+bool is_close(const Tensor& actual, const Tensor& expected, double tolerance) {
+  if (actual.shape() != expected.shape() || actual.dtype() != expected.dtype()) return false;
+  const std::vector<double> a = actual.to(kFloat64).to_vector<double>(), e = expected.to(kFloat64).to_vector<double>();
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const bool same = a[i] == e[i] || (std::isnan(a[i]) && std::isnan(e[i])) ||
+                      std::abs(a[i] - e[i]) <= tolerance * (1.0 + std::abs(e[i]));
+    if (!same) return false;
+  }
+  return true;
+}
+
+class OnnxOperators : public testing::TempFolder {};
+
+TEST_F(OnnxOperators, AreWrittenOrRefused) {
+  if (const std::string reason = testing::no_onnx_runtime(); !reason.empty()) GTEST_SKIP() << reason;
+  const char* const only = std::getenv("ADJOINT_ONNX_ONLY");  // a function's name, to look at one
+  std::vector<OnnxRun> runs;
+  for (const OperatorCase& c : testing::operator_cases()) {
+    if (only != nullptr && function_of(c) != only) continue;
+    for (const OperatorExample& example : testing::operator_examples(c)) {
+      OnnxRun run;
+      run.name = c.name + " " + std::to_string(runs.size());
+      run.model = folder / (std::to_string(runs.size()) + ".onnx");
+      for (const Tensor& x : example.inputs) run.inputs.push_back(x.dtype() == kFloat64 ? x.to(kFloat32) : x);
+      std::string error;
+      try {
+        run.expected = c.call(run.inputs);
+        nn::save_onnx(run.model, c.call, run.inputs);
+      } catch (const Error& e) {
+        error = e.what();
+      }
+      const auto refused = unwritable().find(function_of(c));
+      if (refused == unwritable().end()) {
+        EXPECT_EQ(error, "") << run.name;
+        if (error.empty()) runs.push_back(std::move(run));
+      } else {
+        EXPECT_NE(error.find(refused->second), std::string::npos) << run.name << ": " << error;
+      }
+    }
+  }
+  const std::vector<OnnxResult> results = testing::run_onnx(runs, folder);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (!results[i].error.empty()) {
+      ADD_FAILURE() << runs[i].name << ": " << results[i].error;
+      continue;
+    }
+    for (std::size_t k = 0; k < runs[i].expected.size(); ++k) {
+      EXPECT_TRUE(is_close(results[i].outputs[k], runs[i].expected[k], 1e-5))
+          << runs[i].name << ", output " << k << ": got " << results[i].outputs[k] << "\nexpected "
+          << runs[i].expected[k];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace adjoint
