@@ -5,6 +5,7 @@
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/autograd/state_log.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/tensor/random.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@ using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 constinit const OpDef<NoAttr> alias_op{
     .name = "checkpoint",
     .view = [](const Tensor& in, const NoAttr&) { return in.view_as(in.shape(), in.strides(), in.storage_offset()); },
+    .onnx = [](OnnxCall& call, const NoAttr&) { return call.operand(0); },
     .vjp = {{{kSaveNone, [](const Ctx<NoAttr>& c) { return c.grad; }}}}};
 
 // A function may return an input or a leaf itself, which none of its own operations has put on the tape.

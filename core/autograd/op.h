@@ -385,7 +385,7 @@ Outputs call_as_given(const OpDef<Attr>& op, Operands in, const Attr& attr) {
       const TraceScope inside(nullptr);
       out = call_as_given(op, in, attr);
     }
-    trace->called(TracedCallOf<Attr>(op.name, op.onnx, in, Operands(out.tensors.data(), out.results), attr, false));
+    trace->called(OperatorCallOf<Attr>(op.name, op.onnx, in, Operands(out.tensors.data(), out.results), attr, false));
     return out;
   }
   ProfiledCall profiled(op.name, in);
@@ -465,7 +465,7 @@ void apply_into(const OpDef<Attr>& op, Tensor& target, Operands in, const Attr& 
     detail::compute_into(op, target, in, attr);
   }
   if (trace != nullptr) [[unlikely]]
-    trace->called(detail::TracedCallOf<Attr>(op.name, op.onnx, in, Operands(&target, 1), attr, true));
+    trace->called(detail::OperatorCallOf<Attr>(op.name, op.onnx, in, Operands(&target, 1), attr, true));
 }
 
 }  // namespace adjoint

@@ -38,7 +38,7 @@ struct OnnxRule {
 namespace detail {
 
 /// A call of an operator.
-class TracedCall {
+class OperatorCall {
  public:
   const char* const name;
   const std::span<const Tensor> in, out;
@@ -50,17 +50,17 @@ class TracedCall {
   virtual OnnxValue translate(OnnxCall& call) const = 0;
 
  protected:
-  TracedCall(const char* op, std::span<const Tensor> operands, std::span<const Tensor> results, bool writes)
+  OperatorCall(const char* op, std::span<const Tensor> operands, std::span<const Tensor> results, bool writes)
       : name(op), in(operands), out(results), in_place(writes) {}
-  ~TracedCall() = default;
+  ~OperatorCall() = default;
 };
 
 template <class Attr>
-class TracedCallOf final : public TracedCall {
+class OperatorCallOf final : public OperatorCall {
  public:
-  TracedCallOf(const char* op, const OnnxRule<Attr>& rule, std::span<const Tensor> operands,
-               std::span<const Tensor> results, const Attr& attr, bool writes)
-      : TracedCall(op, operands, results, writes), rule_(rule), attr_(attr) {}
+  OperatorCallOf(const char* op, const OnnxRule<Attr>& rule, std::span<const Tensor> operands,
+                 std::span<const Tensor> results, const Attr& attr, bool writes)
+      : OperatorCall(op, operands, results, writes), rule_(rule), attr_(attr) {}
   bool has_rule() const override { return rule_.translate != nullptr; }
   const char* reason() const override { return rule_.reason; }
   OnnxValue translate(OnnxCall& call) const override { return rule_.translate(call, attr_); }
@@ -79,7 +79,7 @@ class ADJOINT_API CallTrace {
   static CallTrace* current() { return context().trace; }
 
   /// Follows every call of an operator that is not part of another operator.
-  virtual void called(const TracedCall& call) = 0;
+  virtual void called(const OperatorCall& call) = 0;
   /// Precedes an access to a tensor's elements outside of operators.
   virtual void accesses(const Tensor& tensor, bool writes) = 0;
   /// Precedes a use of random numbers.

@@ -16,7 +16,7 @@ namespace {
 using adjoint::detail::CallTrace;
 using adjoint::detail::ModuleCalls;
 using adjoint::detail::ModuleWatcher;
-using adjoint::detail::TracedCall;
+using adjoint::detail::OperatorCall;
 using adjoint::detail::TraceScope;
 
 // Modules' names for errors, as anomaly mode has them.
@@ -73,7 +73,7 @@ class Trace final : public CallTrace {
     }
   }
 
-  void called(const TracedCall& call) override {
+  void called(const OperatorCall& call) override {
     const bool depends = std::any_of(call.in.begin(), call.in.end(), [&](const Tensor& t) { return is_derived(t); });
     if (!depends) {
       // A target that held values of the network holds a constant from now on.
@@ -119,7 +119,7 @@ class Trace final : public CallTrace {
 
   class Call final : public OnnxCall {
    public:
-    Call(Trace& trace, const TracedCall& call)
+    Call(Trace& trace, const OperatorCall& call)
         : OnnxCall(call.name, call.in, call.out), results(call.out.size()), trace_(trace), call_(call) {}
 
     OnnxValue operand(std::size_t i) override {
@@ -146,7 +146,7 @@ class Trace final : public CallTrace {
 
    private:
     Trace& trace_;
-    const TracedCall& call_;
+    const OperatorCall& call_;
   };
 
   static const Storage* storage_of(const Tensor& tensor) { return tensor.impl()->storage.get(); }

@@ -1,6 +1,7 @@
 // to(Device), to(DType), clone and contiguous, recorded; core's copy_into moves the elements.
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/core/tensor/tensor.h>
 
@@ -23,6 +24,10 @@ TensorSpec copy_spec(Operands in, const CopyAttr& attr) {
 
 void copy_kernel(Operands in, Tensor& out, const CopyAttr&) { copy_into(in[0], out); }
 
+OnnxValue copy_onnx(OnnxCall& call, const CopyAttr& attr) {
+  return attr.dtype == attr.from_dtype ? call.operand(0) : call.cast(call.operand(0), attr.dtype);
+}
+
 constexpr OpDef<CopyAttr> copy_op(const char* name, Tensor (*rule)(const Ctx<CopyAttr>&)) {
   return {.name = name,
           .infer = copy_spec,
@@ -30,6 +35,7 @@ constexpr OpDef<CopyAttr> copy_op(const char* name, Tensor (*rule)(const Ctx<Cop
           .cuda = ADJOINT_IF_CUDA(copy_kernel),
           .strided = true,
           .formats = Formats::kElementwise,
+          .onnx = copy_onnx,
           .vjp = {{{.rule = rule}}}};
 }
 

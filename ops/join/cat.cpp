@@ -1,5 +1,6 @@
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/ops/join/join.h>
 
@@ -40,6 +41,12 @@ void cat_kernel(Operands in, Tensor& out, const CatAttr& attr) {
   }
 }
 
+OnnxValue cat_onnx(OnnxCall& call, const CatAttr& attr) {
+  std::vector<OnnxValue> operands;
+  for (std::size_t i = 0; i < call.in.size(); ++i) operands.push_back(call.operand(i));
+  return call.add_node("Concat", operands, {{"axis", attr.axis}}, 1).front();
+}
+
 constinit const OpDef<CatAttr> cat_op{.name = "cat",
                                       .infer = cat_spec,
                                       .cpu = cat_kernel,
@@ -47,6 +54,7 @@ constinit const OpDef<CatAttr> cat_op{.name = "cat",
                                       .strided = true,
                                       .formats = Formats::kAnyStrides,
                                       .variadic = true,
+                                      .onnx = cat_onnx,
                                       .vjp = {Vjp<CatAttr>{kSaveNone, [](const Ctx<CatAttr>& c) {
                                                              return c.grad.narrow(c.attr.axis, c.attr.begin(c.index),
                                                                                   c.attr.length(c.index));

@@ -3,6 +3,7 @@
 
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 
@@ -44,6 +45,56 @@ void diagonal_embed_kernel(Operands in, Tensor& out, const DiagonalAttr& attr) {
   copy_into(in[0], inside);
 }
 
+// The places of the diagonal's elements in matrices of one axis.
+std::vector<std::int64_t> diagonal_places(const DiagonalAttr& attr) {
+  std::vector<std::int64_t> places;
+  for (std::int64_t i = 0; i < attr.length(); ++i) {
+    const std::int64_t row = i - std::min<std::int64_t>(attr.offset, 0),
+                       column = i + std::max<std::int64_t>(attr.offset, 0);
+    places.push_back(row * attr.width + column);
+  }
+  return places;
+}
+
+// (..., height, width) -> (..., height width), and its elements there.
+OnnxValue diagonal_onnx(OnnxCall& call, const DiagonalAttr& attr) {
+  std::vector<std::int64_t> axes, flat;
+  for (std::size_t axis = 0; axis < call.in[0].shape().size(); ++axis) {
+    if (axis == attr.rows || axis == attr.columns) continue;
+    axes.push_back(static_cast<std::int64_t>(axis));
+    flat.push_back(call.in[0].shape()[axis]);
+  }
+  axes.push_back(static_cast<std::int64_t>(attr.rows));
+  axes.push_back(static_cast<std::int64_t>(attr.columns));
+  flat.push_back(attr.height * attr.width);
+  const OnnxValue matrices = call.add("Transpose", {call.operand(0)}, {{"perm", axes}});
+  return call.add("Gather", {call.reshape(matrices, flat), call.integers(diagonal_places(attr))},
+                  {{"axis", std::int64_t{-1}}});
+}
+
+// The diagonal between zeros, in matrices of one axis: each of their elements is one of the diagonal's, or the zero
+// behind it.
+OnnxValue diagonal_embed_onnx(OnnxCall& call, const DiagonalAttr& attr) {
+  const std::size_t rank = call.in[0].shape().size();
+  std::vector<std::int64_t> pads(2 * rank), places(static_cast<std::size_t>(attr.height * attr.width), attr.length()),
+      shape;
+  pads.back() = 1;
+  std::int64_t next = 0;
+  for (const std::int64_t place : diagonal_places(attr)) places[static_cast<std::size_t>(place)] = next++;
+  const OnnxValue padded = call.add("Pad", {call.operand(0), call.integers(pads)});
+  const OnnxValue flat = call.add("Gather", {padded, call.integers(places)}, {{"axis", std::int64_t{-1}}});
+  std::vector<std::int64_t> axes(rank + 1);  // of the matrices, for each axis of the result
+  std::int64_t other = 0;
+  for (std::size_t axis = 0; axis <= rank; ++axis) {
+    const auto last = static_cast<std::int64_t>(rank);
+    axes[axis] = axis == attr.rows ? last - 1 : axis == attr.columns ? last : other++;
+  }
+  for (std::size_t axis = 0; axis + 1 < rank; ++axis) shape.push_back(call.in[0].shape()[axis]);
+  shape.push_back(attr.height);
+  shape.push_back(attr.width);
+  return call.add("Transpose", {call.reshape(flat, shape)}, {{"perm", axes}});
+}
+
 extern constinit const OpDef<DiagonalAttr> diagonal_op;
 
 // (..., length) -> x's shape.
@@ -61,10 +112,12 @@ constinit const OpDef<DiagonalAttr> diagonal_embed_op{
     .cpu = diagonal_embed_kernel,
     .cuda = ADJOINT_IF_CUDA(diagonal_embed_kernel),
     .strided = true,
+    .onnx = diagonal_embed_onnx,
     .vjp = {{{.rule = [](const Ctx<DiagonalAttr>& c) { return apply(diagonal_op, {c.grad}, c.attr); }}}}};
 
 constinit const OpDef<DiagonalAttr> diagonal_op{.name = "diagonal",
                                                 .view = diagonal_view,
+                                                .onnx = diagonal_onnx,
                                                 .vjp = {{{.rule = [](const Ctx<DiagonalAttr>& c) {
                                                   return apply(diagonal_embed_op, {c.grad}, c.attr);
                                                 }}}}};

@@ -1,6 +1,7 @@
 // expand, and its adjoint sum_to.
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/view/view.h>
 
@@ -21,8 +22,19 @@ Tensor expanded(const Tensor& in, const ExpandAttr& attr) {
   return in.view_as(attr.to, strides, in.storage_offset());
 }
 
+// ONNX broadcasts in both directions: 1 keeps an extent.
+OnnxValue expand_onnx(OnnxCall& call, const ExpandAttr& attr) {
+  std::vector<std::int64_t> shape(attr.to.begin(), attr.to.end());
+  const std::size_t added = attr.to.size() - attr.from.size();
+  for (std::size_t i = added; i < shape.size(); ++i) {
+    if (shape[i] == attr.from[i - added]) shape[i] = 1;
+  }
+  return call.add("Expand", {call.operand(0), call.integers(shape)});
+}
+
 constinit const OpDef<ExpandAttr> expand_op{.name = "expand",
                                             .view = expanded,
+                                            .onnx = expand_onnx,
                                             .vjp = {{{.rule = [](const Ctx<ExpandAttr>& c) {
                                               return sum_to(c.grad, c.attr.from);
                                             }}}}};

@@ -1,6 +1,7 @@
 // permute and transpose.
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/tensor/tensor.h>
 
 #include <utility>
@@ -30,8 +31,13 @@ Tensor permute_gradient(const Ctx<PermuteAttr>& c) {
   return c.grad.permute(inverse);
 }
 
+OnnxValue permute_onnx(OnnxCall& call, const PermuteAttr& attr) {
+  return call.add("Transpose", {call.operand(0)}, {{"perm", std::vector(attr.axes.begin(), attr.axes.end())}});
+}
+
 constinit const OpDef<PermuteAttr> permute_op{.name = "permute",
                                               .view = permuted,
+                                              .onnx = permute_onnx,
                                               .vjp = {{{.rule = permute_gradient}}}};
 
 }  // namespace

@@ -1,6 +1,7 @@
 // repeat, flip, movedim and unflatten.
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/view/view.h>
@@ -24,6 +25,17 @@ void flip_kernel(Operands in, Tensor& out, const FlipAttr& attr) {
   copy_into(in[0].view_as(out.shape(), strides, offset), out);
 }
 
+OnnxValue flip_onnx(OnnxCall& call, const FlipAttr& attr) {
+  std::vector<std::int64_t> axes;
+  for (std::int64_t axis = 0; axis < call.in[0].dim(); ++axis) {
+    if ((attr.axes >> axis & 1U) != 0) axes.push_back(axis);
+  }
+  if (axes.empty()) return call.operand(0);
+  const std::vector<std::int64_t> backwards(axes.size(), -1), end(axes.size(), INT64_MIN);
+  return call.add("Slice", {call.operand(0), call.integers(backwards), call.integers(end), call.integers(axes),
+                            call.integers(backwards)});
+}
+
 constinit const OpDef<FlipAttr> flip_op{.name = "flip",
                                         .infer =
                                             [](Operands in, const FlipAttr&) {
@@ -33,6 +45,7 @@ constinit const OpDef<FlipAttr> flip_op{.name = "flip",
                                         .cuda = ADJOINT_IF_CUDA(flip_kernel),
                                         .strided = true,
                                         .formats = Formats::kAnyStrides,
+                                        .onnx = flip_onnx,
                                         .vjp = {{{.rule = [](const Ctx<FlipAttr>& c) {
                                           return apply(flip_op, {c.grad}, c.attr);
                                         }}}}};

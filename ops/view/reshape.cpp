@@ -1,6 +1,7 @@
 // reshape, flatten, squeeze, unsqueeze: one view operator between two shapes with the same number of elements.
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/tensor/tensor.h>
 
 #include <optional>
@@ -18,6 +19,7 @@ constinit const OpDef<ReshapeAttr> reshape_op{
     .name = "reshape",
     .view = [](const Tensor& in,
                const ReshapeAttr& attr) { return in.view_as(attr.to, attr.strides, in.storage_offset()); },
+    .onnx = [](OnnxCall& call, const ReshapeAttr& attr) { return call.reshape(call.operand(0), attr.to); },
     .vjp = {{{.rule = [](const Ctx<ReshapeAttr>& c) { return c.grad.reshape(c.attr.from); }}}}};
 
 // Fills in the extent given as -1 and checks the number of elements.

@@ -1,6 +1,7 @@
 // slice, narrow and select, and their adjoint embed.
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/view/view.h>
@@ -45,11 +46,36 @@ Tensor embed_gradient(const Ctx<RangeAttr>& c) {
   return embed(c.grad, static_cast<std::int64_t>(c.attr.axis), c.attr.start, c.attr.extent, c.attr.step);
 }
 
-constinit const OpDef<RangeAttr> narrow_op{.name = "narrow", .view = range_view, .vjp = {{{.rule = embed_gradient}}}};
-constinit const OpDef<RangeAttr> slice_op{.name = "slice", .view = range_view, .vjp = {{{.rule = embed_gradient}}}};
+OnnxValue range_onnx(OnnxCall& call, const RangeAttr& attr) {
+  const std::int64_t end = std::min(attr.extent, attr.start + attr.length * attr.step);
+  return call.add("Slice", {call.operand(0), call.integers({attr.start}), call.integers({end}),
+                            call.integers({static_cast<std::int64_t>(attr.axis)}), call.integers({attr.step})});
+}
+OnnxValue select_onnx(OnnxCall& call, const RangeAttr& attr) {
+  return call.add("Squeeze", {range_onnx(call, {attr.axis, attr.start, 1, attr.extent}),
+                              call.integers({static_cast<std::int64_t>(attr.axis)})});
+}
+OnnxValue embed_onnx(OnnxCall& call, const RangeAttr& attr) {
+  if (attr.step != 1) call.refuse("ONNX has no counterpart of zeros between elements");
+  const std::size_t rank = call.in[0].shape().size();
+  std::vector<std::int64_t> pads(2 * rank);
+  pads[attr.axis] = attr.start;
+  pads[rank + attr.axis] = attr.extent - attr.start - attr.length;
+  return call.add("Pad", {call.operand(0), call.integers(pads)});
+}
+
+constinit const OpDef<RangeAttr> narrow_op{.name = "narrow",
+                                           .view = range_view,
+                                           .onnx = range_onnx,
+                                           .vjp = {{{.rule = embed_gradient}}}};
+constinit const OpDef<RangeAttr> slice_op{.name = "slice",
+                                          .view = range_view,
+                                          .onnx = range_onnx,
+                                          .vjp = {{{.rule = embed_gradient}}}};
 
 constinit const OpDef<RangeAttr> select_op{.name = "select",
                                            .view = select_view,
+                                           .onnx = select_onnx,
                                            .vjp = {{{.rule = [](const Ctx<RangeAttr>& c) {
                                              const auto axis = static_cast<std::int64_t>(c.attr.axis);
                                              return embed(c.grad.unsqueeze(axis), axis, c.attr.start, c.attr.extent);
@@ -65,6 +91,7 @@ constinit const OpDef<RangeAttr> embed_op{.name = "embed",
                                           .cpu = embed_kernel,
                                           .cuda = ADJOINT_IF_CUDA(embed_kernel),
                                           .strided = true,
+                                          .onnx = embed_onnx,
                                           .vjp = {{{.rule = [](const Ctx<RangeAttr>& c) {
                                             return apply(slice_op, {c.grad}, c.attr);
                                           }}}}};

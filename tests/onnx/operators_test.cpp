@@ -30,6 +30,14 @@ const std::map<std::string, std::string>& unwritable() {
 
 std::string function_of(const OperatorCase& c) { return c.name.substr(0, c.name.find('/')); }
 
+std::vector<std::pair<std::string, OperatorCase>> all_cases() {
+  std::vector<std::pair<std::string, OperatorCase>> cases;
+  for (const auto& family : testing::operator_families()) {
+    for (const OperatorCase& c : family.cases) cases.emplace_back(family.name, c);
+  }
+  return cases;
+}
+
 bool is_close(const Tensor& actual, const Tensor& expected, double tolerance) {
   if (actual.shape() != expected.shape() || actual.dtype() != expected.dtype()) return false;
   const std::vector<double> a = actual.to(kFloat64).to_vector<double>(), e = expected.to(kFloat64).to_vector<double>();
@@ -45,10 +53,10 @@ class OnnxOperators : public testing::TempFolder {};
 
 TEST_F(OnnxOperators, AreWrittenOrRefused) {
   if (const std::string reason = testing::no_onnx_runtime(); !reason.empty()) GTEST_SKIP() << reason;
-  const char* const only = std::getenv("ADJOINT_ONNX_ONLY");  // a function's name, to look at one
+  const char* const only = std::getenv("ADJOINT_ONNX_ONLY");  // a family, or a function, to look at
   std::vector<OnnxRun> runs;
-  for (const OperatorCase& c : testing::operator_cases()) {
-    if (only != nullptr && function_of(c) != only) continue;
+  for (const auto& [family, c] : all_cases()) {
+    if (only != nullptr && function_of(c) != only && family != only) continue;
     for (const OperatorExample& example : testing::operator_examples(c)) {
       OnnxRun run;
       run.name = c.name + " " + std::to_string(runs.size());
