@@ -81,7 +81,7 @@ void set_attribute(const std::string& name, const decltype(OnnxAttribute::value)
     to.set_s(*s);
   } else if (const auto* const ints = std::get_if<std::vector<std::int64_t>>(&value)) {
     to.set_type(onnx::AttributeProto::INTS);
-    for (const std::int64_t i : *ints) to.add_ints(i);
+    for (const std::int64_t number : *ints) to.add_ints(number);
   } else {
     to.set_type(onnx::AttributeProto::TENSOR);
     set_tensor(std::get<Tensor>(value), *to.mutable_t(), nullptr);
