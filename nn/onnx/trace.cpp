@@ -36,10 +36,19 @@ bool same_elements(const Tensor& a, const Tensor& b) {
          (a.strides() == b.strides() || a.numel() == 0);
 }
 
+// The operator and its module.
 std::string called_by(const char* op) {
   if (op == nullptr) op = "a program";
   const std::string* module = ModuleCalls::innermost();
   return module == nullptr ? op : fmt::format("{} in {}", op, *module);
+}
+
+// Throws an Error that begins with save_onnx inside an operator's scope, too; the scopes that it ends restore their
+// names.
+template <class... Args>
+[[noreturn]] void refuse_to_write(fmt::format_string<Args...> format, Args&&... args) {
+  adjoint::detail::context().op = nullptr;
+  fail(format, std::forward<Args>(args)...);
 }
 
 class Trace final : public CallTrace {
@@ -81,16 +90,14 @@ class Trace final : public CallTrace {
       return;
     }
     if (!call.has_rule()) {
-      fail("save_onnx: the operator {} cannot be written: {}", called_by(call.name),
-           call.reason() != nullptr ? call.reason() : "ONNX has no counterpart of this part of a gradient");
+      refuse_to_write("save_onnx: the operator {} cannot be written: {}", called_by(call.name),
+                      call.reason() != nullptr ? call.reason() : "ONNX has no counterpart of this part of a gradient");
     }
     const TraceScope paused(nullptr);
     Call translation(*this, call);
     translation.set_result(0, call.translate(translation));
     for (std::size_t i = 0; i < call.out.size(); ++i) {
-      if (call.out[i].defined() && !translation.results[i].is_missing()) {
-        define(call.out[i], translation.results[i].id, call.in_place, call.name);
-      }
+      if (call.out[i].defined()) define(call.out[i], translation.results[i].id, call.in_place, call.name);
     }
   }
 
@@ -98,14 +105,15 @@ class Trace final : public CallTrace {
     const TraceScope paused(nullptr);
     const char* const op = OpScope::op();
     if (is_derived(tensor)) {
-      fail("save_onnx: a network must compute with operators alone; got {}, which {} elements", called_by(op),
-           writes ? "writes" : "reads");
+      refuse_to_write("save_onnx: a network must compute with operators alone; got {}, which {} elements",
+                      called_by(op), writes ? "writes" : "reads");
     }
     if (writes) forget(tensor, op);
   }
 
   void draws() override {
-    fail("save_onnx: a network must not use random numbers; got {}; call eval() before", called_by(OpScope::op()));
+    refuse_to_write("save_onnx: a network must not use random numbers; got {}; call eval() before",
+                    called_by(OpScope::op()));
   }
 
   OnnxGraph graph;
@@ -113,8 +121,8 @@ class Trace final : public CallTrace {
  private:
   struct Known {
     Tensor tensor;
-    std::int32_t id;
-    bool derived;  // from an input
+    std::int32_t id;  // -1: a result that the operator's rule does not give
+    bool derived;     // from an input
   };
 
   class Call final : public OnnxCall {
@@ -139,7 +147,7 @@ class Trace final : public CallTrace {
     }
     void set_result(std::size_t i, OnnxValue value) override { results.at(i) = value; }
     void refuse(std::string_view reason) const override {
-      fail("save_onnx: the operator {} cannot be written: {}", called_by(call_.name), reason);
+      refuse_to_write("save_onnx: the operator {} cannot be written: {}", called_by(call_.name), reason);
     }
 
     std::vector<OnnxValue> results;
@@ -174,10 +182,16 @@ class Trace final : public CallTrace {
   }
 
   std::int32_t value_of(const Tensor& tensor) {
-    if (const Known* known = find(tensor)) return known->id;
-    ADJOINT_CHECK(!is_derived(tensor),
-                  "save_onnx: a view of a network's tensor must be made by an operator; got {}, which uses another",
-                  called_by(OpScope::op()));
+    if (const Known* known = find(tensor)) {
+      if (known->id < 0)
+        refuse_to_write(
+            "save_onnx: ONNX's operators must have the results that are used; got one of another operator in {}",
+            called_by(OpScope::op()));
+      return known->id;
+    }
+    if (is_derived(tensor))
+      refuse_to_write("save_onnx: a view of a network's tensor must be made by an operator; got {}, which uses another",
+                      called_by(OpScope::op()));
     const std::int32_t id = add_value(tensor);
     graph.values.back().shape = tensor.shape();
     if (const auto named = names_.find(storage_of(tensor)); named != names_.end()) {
@@ -190,7 +204,7 @@ class Trace final : public CallTrace {
   }
 
   void define(const Tensor& tensor, std::int32_t id, bool in_place, const char* op) {
-    graph.values[static_cast<std::size_t>(id)].shape = tensor.shape();
+    if (id >= 0) graph.values[static_cast<std::size_t>(id)].shape = tensor.shape();
     std::vector<Known>& all = known_[storage_of(tensor)];
     if (!in_place) {
       all.push_back({tensor, id, true});
@@ -198,10 +212,10 @@ class Trace final : public CallTrace {
     }
     const bool has_views =
         std::any_of(all.begin(), all.end(), [&](const Known& known) { return !same_elements(known.tensor, tensor); });
-    ADJOINT_CHECK(!has_views && static_cast<std::size_t>(tensor.numel()) * element_size(tensor.dtype()) ==
-                                    tensor.impl()->storage->nbytes(),
-                  "save_onnx: a tensor that is written to must have no views; got {}; use the function without `_`",
-                  called_by(op));
+    if (has_views ||
+        static_cast<std::size_t>(tensor.numel()) * element_size(tensor.dtype()) != tensor.impl()->storage->nbytes())
+      refuse_to_write("save_onnx: a tensor that is written to must have no views; got {}; use the function without `_`",
+                      called_by(op));
     keep_constants(all);
     all.assign(1, {tensor, id, true});
   }
@@ -212,9 +226,10 @@ class Trace final : public CallTrace {
     if (found == known_.end()) return;
     const TraceScope paused(nullptr);
     for (const Known& known : found->second) {
-      ADJOINT_CHECK(!known.derived || same_elements(known.tensor, tensor),
-                    "save_onnx: a tensor that is written to must have no views; got {}; use the function without `_`",
-                    called_by(op));
+      if (known.derived && !same_elements(known.tensor, tensor))
+        refuse_to_write(
+            "save_onnx: a tensor that is written to must have no views; got {}; use the function without `_`",
+            called_by(op));
     }
     keep_constants(found->second);
     known_.erase(found);

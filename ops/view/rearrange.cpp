@@ -28,7 +28,8 @@ void flip_kernel(Operands in, Tensor& out, const FlipAttr& attr) {
 OnnxValue flip_onnx(OnnxCall& call, const FlipAttr& attr) {
   std::vector<std::int64_t> axes;
   for (std::int64_t axis = 0; axis < call.in[0].dim(); ++axis) {
-    if ((attr.axes >> axis & 1U) != 0) axes.push_back(axis);
+    const bool has_elements = call.in[0].shape()[static_cast<std::size_t>(axis)] > 0;  // ONNX slices none backwards
+    if (has_elements && (attr.axes >> axis & 1U) != 0) axes.push_back(axis);
   }
   if (axes.empty()) return call.operand(0);
   const std::vector<std::int64_t> backwards(axes.size(), -1), end(axes.size(), INT64_MIN);

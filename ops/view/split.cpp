@@ -5,6 +5,7 @@
 #include <adjoint/core/autograd/node.h>
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/profile/profiled_call.h>
 #include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/join/join.h>
@@ -63,6 +64,22 @@ class PartsNode final : public detail::Node {
   bool drops_axis_;
 };
 
+struct PartsAttr {
+  std::int64_t axis;
+  const Extents& extents;
+  bool drops_axis;
+};
+
+OnnxValue parts_onnx(OnnxCall& call, const PartsAttr& attr) {
+  const std::vector<OnnxValue> inputs{call.operand(0), call.integers(attr.extents)};
+  std::vector<OnnxValue> all = call.add_node("Split", inputs, {{"axis", attr.axis}}, attr.extents.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (attr.drops_axis) all[i] = call.add("Squeeze", {all[i], call.integers({attr.axis})});
+    call.set_result(i, all[i]);
+  }
+  return all.front();
+}
+
 // Views of the parts, of these extents along an axis, which they fill. drops_axis: they are 1, and the axis goes.
 std::vector<Tensor> parts(const char* op, const Tensor& x, std::size_t at, Extents extents, bool drops_axis = false) {
   const std::span<const Tensor> operands(&x, 1);
@@ -81,8 +98,12 @@ std::vector<Tensor> parts(const char* op, const Tensor& x, std::size_t at, Exten
     all.push_back(x.view_as(shape, strides, offset));
     offset += extent * x.strides()[at];
   }
-  Tape* const tape = Tape::current();
-  if (tape != nullptr && !all.empty()) {
+  if (all.empty()) return all;
+  if (detail::CallTrace* const trace = detail::CallTrace::current()) [[unlikely]] {
+    const PartsAttr attr{static_cast<std::int64_t>(at), extents, drops_axis};
+    trace->called(detail::OperatorCallOf<PartsAttr>(op, OnnxRule<PartsAttr>(parts_onnx), operands, all, attr, false));
+  }
+  if (Tape* const tape = Tape::current()) {
     detail::Recording recording(*tape, op, 1);
     recording.use(0, x);
     if (recording.needed()) {
