@@ -38,10 +38,12 @@ bool same_elements(const Tensor& a, const Tensor& b) {
 
 // The operator and its module.
 std::string called_by(const char* op) {
-  if (op == nullptr) op = "a program";
   const std::string* module = ModuleCalls::innermost();
   return module == nullptr ? op : fmt::format("{} in {}", op, *module);
 }
+
+// The function that the program called, for an error, to which modules add their paths.
+const char* this_call() { return OpScope::op() != nullptr ? OpScope::op() : "a program"; }
 
 // Throws an Error that begins with save_onnx inside an operator's scope, too; the scopes that it ends restore their
 // names.
@@ -90,7 +92,7 @@ class Trace final : public CallTrace {
       return;
     }
     if (!call.has_rule()) {
-      refuse_to_write("save_onnx: the operator {} cannot be written: {}", called_by(call.name),
+      refuse_to_write("save_onnx: the operator {} cannot be written: {}", call.name,
                       call.reason() != nullptr ? call.reason() : "ONNX has no counterpart of this part of a gradient");
     }
     const TraceScope paused(nullptr);
@@ -103,17 +105,16 @@ class Trace final : public CallTrace {
 
   void accesses(const Tensor& tensor, bool writes) override {
     const TraceScope paused(nullptr);
-    const char* const op = OpScope::op();
+    const char* const op = this_call();
     if (is_derived(tensor)) {
-      refuse_to_write("save_onnx: a network must compute with operators alone; got {}, which {} elements",
-                      called_by(op), writes ? "writes" : "reads");
+      refuse_to_write("save_onnx: a network must compute with operators alone; got {}, which {} elements", op,
+                      writes ? "writes" : "reads");
     }
     if (writes) forget(tensor, op);
   }
 
   void draws() override {
-    refuse_to_write("save_onnx: a network must not use random numbers; got {}; call eval() before",
-                    called_by(OpScope::op()));
+    refuse_to_write("save_onnx: a network must not use random numbers; got {}; call eval() before", this_call());
   }
 
   OnnxGraph graph;
@@ -147,7 +148,7 @@ class Trace final : public CallTrace {
     }
     void set_result(std::size_t i, OnnxValue value) override { results.at(i) = value; }
     void refuse(std::string_view reason) const override {
-      refuse_to_write("save_onnx: the operator {} cannot be written: {}", called_by(call_.name), reason);
+      refuse_to_write("save_onnx: the operator {} cannot be written: {}", call_.name, reason);
     }
 
     std::vector<OnnxValue> results;
@@ -186,12 +187,12 @@ class Trace final : public CallTrace {
       if (known->id < 0)
         refuse_to_write(
             "save_onnx: ONNX's operators must have the results that are used; got one of another operator in {}",
-            called_by(OpScope::op()));
+            this_call());
       return known->id;
     }
     if (is_derived(tensor))
       refuse_to_write("save_onnx: a view of a network's tensor must be made by an operator; got {}, which uses another",
-                      called_by(OpScope::op()));
+                      this_call());
     const std::int32_t id = add_value(tensor);
     graph.values.back().shape = tensor.shape();
     if (const auto named = names_.find(storage_of(tensor)); named != names_.end()) {
@@ -215,7 +216,7 @@ class Trace final : public CallTrace {
     if (has_views ||
         static_cast<std::size_t>(tensor.numel()) * element_size(tensor.dtype()) != tensor.impl()->storage->nbytes())
       refuse_to_write("save_onnx: a tensor that is written to must have no views; got {}; use the function without `_`",
-                      called_by(op));
+                      op);
     keep_constants(all);
     all.assign(1, {tensor, id, true});
   }
@@ -228,8 +229,7 @@ class Trace final : public CallTrace {
     for (const Known& known : found->second) {
       if (known.derived && !same_elements(known.tensor, tensor))
         refuse_to_write(
-            "save_onnx: a tensor that is written to must have no views; got {}; use the function without `_`",
-            called_by(op));
+            "save_onnx: a tensor that is written to must have no views; got {}; use the function without `_`", op);
     }
     keep_constants(found->second);
     known_.erase(found);

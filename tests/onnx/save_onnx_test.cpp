@@ -144,7 +144,9 @@ TEST_F(SaveOnnx, PutsLargeConstantsIntoASecondFile) {
   const Tensors found = written(f, {x}, {.external_data = true});
   EXPECT_LT(std::filesystem::file_size(folder / "f.onnx"), 4096U);
   EXPECT_GE(std::filesystem::file_size(folder / "f.onnx.data"), 64U * 64U * 4U);
-  if (!found.empty()) EXPECT_LE((found[0] - f({x})[0]).abs().max().item(), 1e-4);
+  if (!found.empty()) {
+    EXPECT_LE((found[0] - f({x})[0]).abs().max().item(), 1e-4);
+  }
 }
 
 TEST_F(SaveOnnx, RefusesAndWritesNothing) {

@@ -1,0 +1,112 @@
+// load_onnx on the cases of ONNX's own backend tests (backend_cases).
+#include <adjoint/adjoint.h>
+#include <adjoint/nn/onnx/onnx_model.h>
+#include <adjoint/tests/support/temp_folder.h>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace adjoint {
+namespace {
+
+using nlohmann::json;
+
+// Operators, and single cases, that load_onnx refuses, with the reason.
+const std::map<std::string, std::string>& left_out() {
+  static const std::map<std::string, std::string> reasons = {};
+  return reasons;
+}
+
+// Null for a dtype that the library does not have.
+std::optional<Tensor> read(const json& tensor) {
+  if (tensor.is_null()) return Tensor();
+  for (const DType dtype : {kFloat16, kFloat32, kFloat64, kInt32, kInt64, kUInt8, kBool}) {
+    if (to_string(dtype) != tensor["dtype"]) continue;
+    const std::vector<std::int64_t> extents = tensor["shape"];
+    Tensor x = Tensor::zeros(Shape(extents), {.dtype = dtype});
+    std::ifstream file(tensor["file"].get<std::string>(), std::ios::binary);
+    const auto bytes = static_cast<std::streamsize>(static_cast<std::size_t>(x.numel()) * element_size(dtype));
+    if (bytes > 0) file.read(static_cast<char*>(x.raw_mutable_data()), bytes);
+    return x;
+  }
+  return std::nullopt;
+}
+
+// Why the results differ; empty: they do not.
+std::string difference(const Tensor& found, const Tensor& expected, double rtol, double atol) {
+  if (found.dtype() != expected.dtype() || found.shape() != expected.shape())
+    return to_string(found.dtype()) + " " + to_string(found.shape()) + " for " + to_string(expected.dtype()) + " " +
+           to_string(expected.shape());
+  const std::vector<double> a = found.to(kFloat64).to_vector<double>(), e = expected.to(kFloat64).to_vector<double>();
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const bool same =
+        a[i] == e[i] || (std::isnan(a[i]) && std::isnan(e[i])) || std::abs(a[i] - e[i]) <= atol + rtol * std::abs(e[i]);
+    if (!same) return std::to_string(a[i]) + " for " + std::to_string(e[i]) + " at element " + std::to_string(i);
+  }
+  return "";
+}
+
+// The error of a case, or how its results differ; empty: it passes.
+std::string run(const json& c) {
+  std::vector<Tensor> inputs;
+  for (const json& input : c["inputs"]) {
+    const std::optional<Tensor> x = read(input);
+    if (!x) return "a dtype that the library does not have";
+    inputs.push_back(*x);
+  }
+  try {
+    nn::OnnxModel model = nn::load_onnx(c["model"].get<std::string>());
+    if (c["name"].get<std::string>().find("train") == std::string::npos) model.eval();
+    const PauseTape unrecorded;
+    const std::vector<Tensor> found = model(inputs);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const std::optional<Tensor> expected = read(c["outputs"][i]);
+      if (!expected) return "a dtype that the library does not have";
+      // Half precision keeps the tolerance of ONNX's own test.
+      const double rtol = expected->dtype() == kFloat16 ? c["rtol"].get<double>() : 1e-5;
+      const std::string differs = difference(found[i], *expected, rtol, std::max(1e-6, c["atol"].get<double>()));
+      if (!differs.empty()) return "output " + std::to_string(i) + ": " + differs;
+    }
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+class LoadOnnxCases : public testing::TempFolder {};
+
+TEST_F(LoadOnnxCases, PassOrAreLeftOutForAReason) {
+  const std::string make = std::string("'") + ADJOINT_BACKEND_CASES + "' '" + folder.string() + "' 2>/dev/null";
+  if (std::system("/usr/bin/python3 -c 'import onnx.backend.test' 2>/dev/null") != 0)
+    GTEST_SKIP() << "python3-onnx is not installed";
+  ASSERT_EQ(std::system(make.c_str()), 0);
+  const char* const only = std::getenv("ADJOINT_ONNX_ONLY");  // an operator, to look at
+  const json cases = json::parse(std::ifstream(folder / "cases.json"));
+  std::size_t passed = 0;
+  for (const json& c : cases) {
+    const std::string name = c["name"], op = c["operator"];
+    if (only != nullptr && op != only) continue;
+    auto reason = left_out().find(op);
+    if (reason == left_out().end()) reason = left_out().find(name);
+    const std::string failure = run(c);
+    if (reason == left_out().end()) {
+      EXPECT_EQ(failure, "") << name;
+    } else {
+      EXPECT_NE(failure, "") << name << " passes, and is listed as left out: " << reason->second;
+    }
+    if (failure.empty()) ++passed;
+  }
+  std::printf("%zu of %zu cases pass\n", passed, cases.size());
+}
+
+}  // namespace
+}  // namespace adjoint
