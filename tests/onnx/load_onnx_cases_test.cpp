@@ -85,7 +85,8 @@ std::string run(const json& c) {
 class LoadOnnxCases : public testing::TempFolder {};
 
 TEST_F(LoadOnnxCases, PassOrAreLeftOutForAReason) {
-  const std::string make = std::string("'") + ADJOINT_BACKEND_CASES + "' '" + folder.string() + "' 2>/dev/null";
+  const std::string make =
+      std::string("/usr/bin/python3 '") + ADJOINT_BACKEND_CASES + "' '" + folder.string() + "' 2>/dev/null";
   if (std::system("/usr/bin/python3 -c 'import onnx.backend.test' 2>/dev/null") != 0)
     GTEST_SKIP() << "python3-onnx is not installed";
   ASSERT_EQ(std::system(make.c_str()), 0);
