@@ -2,6 +2,7 @@
 #include "apply.h"
 #include "trainer.h"
 
+#include "common/export.h"
 #include "common/memory_format.h"
 #include "common/output.h"
 #include "common/pictures.h"
@@ -101,6 +102,18 @@ void decode(const VerbOptions& options, adjoint::Device device, adjoint::MemoryF
   }
 }
 
+/// Pictures -> their reconstructions.
+class Reconstruction : public adjoint::nn::Module {
+ public:
+  explicit Reconstruction(Model& model) : Module("Reconstruction"), model_(&model) {
+    register_module("model", model.module());
+  }
+  Tensor operator()(const Tensor& pictures) const { return model_->decode(model_->encode(pictures)); }
+
+ private:
+  const Model* model_;
+};
+
 }  // namespace
 }  // namespace autoencoder
 
@@ -160,5 +173,13 @@ int main(int argc, char** argv) {
   app->add_option("input", verbs.from, "NPY file written by encode")->required();
   output(app, kWritten);
   columns(app);
+  examples::add_export(program, [](const std::string& path, const std::string& to) {
+    const auto model = load_model(path);
+    examples::save_onnx(to, Reconstruction(*model),
+                        {.example = Tensor::zeros({1, 3, 32, 32}),
+                         .input = "pictures",
+                         .output = "reconstructions",
+                         .axes = {{0, "batch"}}});
+  });
   return program.main(argc, argv);
 }

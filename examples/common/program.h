@@ -33,6 +33,7 @@ class Program {
  public:
   Program(std::string name, const std::string& description);
 
+  const std::string& name() const { return name_; }
   /// The settings to which the program adds its own options of `train`. The common options are already there.
   Settings& settings() { return settings_; }
   /// Before main(), the defaults, which may be changed; afterwards, the values from the command line.

@@ -2,6 +2,7 @@
 #include "sample.h"
 #include "trainer.h"
 
+#include "common/export.h"
 #include "common/memory_format.h"
 #include "common/output.h"
 #include "common/program.h"
@@ -94,5 +95,13 @@ int main(int argc, char** argv) {
   add_common(walks, walking);
   walks.add_option("--rows", walking.rows, "Rows")->capture_default_str();
   walks.add_option("--steps", walking.steps, "Pictures per row")->capture_default_str();
+  examples::add_export(program, [](const std::string& model, const std::string& to) {
+    const Generator generator = load_model(model);
+    examples::save_onnx(to, generator,
+                        {.example = Tensor::zeros({1, generator.options().latent}),
+                         .input = "noise",
+                         .output = "pictures",
+                         .axes = {{0, "batch"}}});
+  });
   return program.main(argc, argv);
 }

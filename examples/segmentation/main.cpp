@@ -2,6 +2,7 @@
 #include "predict.h"
 #include "trainer.h"
 
+#include "common/export.h"
 #include "common/memory_format.h"
 #include "common/output.h"
 #include "common/program.h"
@@ -96,5 +97,12 @@ int main(int argc, char** argv) {
   evaluating.add_option("model", model, "model.safetensors of a training")->required();
   evaluating.add_option("--images", images, "Folder of PNG or JPEG pictures")->required();
   evaluating.add_option("--masks", masks, "Folder of their masks")->required();
+  examples::add_export(program, [](const std::string& path, const std::string& to) {
+    examples::save_onnx(to, load_model(path).model,
+                        {.example = adjoint::Tensor::zeros({1, 3, 64, 64}),
+                         .input = "picture",
+                         .output = "scores",
+                         .axes = {{0, "batch"}, {2, "height"}, {3, "width"}}});
+  });
   return program.main(argc, argv);
 }

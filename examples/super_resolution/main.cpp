@@ -4,6 +4,7 @@
 #include "training.h"
 #include "upscale.h"
 
+#include "common/export.h"
 #include "common/memory_format.h"
 #include "common/output.h"
 #include "common/program.h"
@@ -149,5 +150,12 @@ int main(int argc, char** argv) {
   evaluated_by = add_model(evaluating);
   evaluating.add_option("model", verb.files, "The model, if --model is not given")->expected(0, 1);
   evaluating.add_flag("--self-ensemble", verb.self_ensemble, ensemble);
+  examples::add_export(program, [](const std::string& model, const std::string& to) {
+    examples::save_onnx(to, load_model(model),
+                        {.example = adjoint::Tensor::zeros({1, 1, 16, 16}),
+                         .input = "luma",
+                         .output = "enlarged",
+                         .axes = {{0, "batch"}, {2, "height"}, {3, "width"}}});
+  });
   return program.main(argc, argv);
 }

@@ -4,6 +4,7 @@
 #include "stream.h"
 #include "trainer.h"
 
+#include "common/export.h"
 #include "common/output.h"
 #include "common/program.h"
 
@@ -164,5 +165,12 @@ int main(int argc, char** argv) {
                                       [&](adjoint::Device device) { evaluate(model, sounds, device); });
   evaluating.add_option("model", model, "model.safetensors of a training")->required();
   evaluating.add_option("--sounds", sounds, "Folder of WAV, FLAC or OGG files (default: generated sounds)");
+  examples::add_export(program, [](const std::string& path, const std::string& to) {
+    examples::save_onnx(to, load_model(path),
+                        {.example = Tensor::zeros({1, kMels, 32}),
+                         .input = "mel",
+                         .output = "sound",
+                         .axes = {{0, "batch"}, {2, "frames"}}});
+  });
   return program.main(argc, argv);
 }
