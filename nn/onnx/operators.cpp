@@ -52,6 +52,12 @@ std::vector<std::int64_t> OnnxArgs::host_integers(std::size_t i) const {
 }
 std::vector<double> OnnxArgs::host_numbers(std::size_t i) const { return (*this)[i].to(kFloat64).to_vector<double>(); }
 
+std::int64_t OnnxArgs::host_integer(std::size_t i) const {
+  const std::vector<std::int64_t> given = host_integers(i);
+  if (given.size() != 1) refuse(fmt::format("its input {} must be one integer; got {}", i, (*this)[i].shape()));
+  return given[0];
+}
+
 std::vector<std::int64_t> OnnxArgs::axes(const char* name, std::size_t i) const {
   return has(i) ? host_integers(i) : integers(name);
 }
@@ -64,7 +70,8 @@ const OnnxOperator* find_onnx_operator(std::string_view type) {
   static const auto all = [] {
     std::unordered_map<std::string_view, const OnnxOperator*> map;
     for (const auto table :
-         {onnx_math_operators(), onnx_shape_operators(), onnx_reduce_operators(), onnx_layer_operators()}) {
+         {onnx_activation_operators(), onnx_math_operators(), onnx_product_operators(), onnx_random_operators(),
+          onnx_reduce_operators(), onnx_signal_operators(), onnx_shape_operators(), onnx_layer_operators()}) {
       for (const OnnxOperator& op : table) map.emplace(op.type, &op);
     }
     return map;

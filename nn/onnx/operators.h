@@ -44,6 +44,8 @@ class OnnxArgs {
 
   std::vector<std::int64_t> host_integers(std::size_t i) const;
   std::vector<double> host_numbers(std::size_t i) const;
+  /// One integer.
+  std::int64_t host_integer(std::size_t i) const;
   /// Axes: an attribute of this name in old operator sets, operand i in newer ones; empty if neither is given.
   std::vector<std::int64_t> axes(const char* name, std::size_t i) const;
 
@@ -65,9 +67,13 @@ struct OnnxOperator {
 };
 
 /// A table a file of operators/.
+std::span<const OnnxOperator> onnx_activation_operators();
 std::span<const OnnxOperator> onnx_math_operators();
-std::span<const OnnxOperator> onnx_shape_operators();
+std::span<const OnnxOperator> onnx_product_operators();
+std::span<const OnnxOperator> onnx_random_operators();
 std::span<const OnnxOperator> onnx_reduce_operators();
+std::span<const OnnxOperator> onnx_signal_operators();
+std::span<const OnnxOperator> onnx_shape_operators();
 std::span<const OnnxOperator> onnx_layer_operators();
 
 /// Null for an operator that no table has.
