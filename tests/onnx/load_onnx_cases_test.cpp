@@ -29,7 +29,7 @@ const std::map<std::string, std::string>& left_out() {
 // Null for a dtype that the library does not have.
 std::optional<Tensor> read(const json& tensor) {
   if (tensor.is_null()) return Tensor();
-  for (const DType dtype : {kFloat16, kFloat32, kFloat64, kInt32, kInt64, kUInt8, kBool}) {
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64, kInt32, kInt64, kUInt8, kBool}) {
     if (to_string(dtype) != tensor["dtype"]) continue;
     const std::vector<std::int64_t> extents = tensor["shape"];
     Tensor x = Tensor::zeros(Shape(extents), {.dtype = dtype});
