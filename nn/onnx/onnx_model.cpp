@@ -208,6 +208,19 @@ void check_input(const OnnxFile::Input& input, const Tensor& x) {
                 input.name, fmt::join(input.extents, ", "), x.shape());
 }
 
+// Constants, shapes and what nodes compute of them are on the host, where most of them are settings. Those that are
+// operands of tensors on a device go there.
+void move_to_data(std::vector<Tensor>& operands, std::uint32_t settings) {
+  const auto is_data = [&](std::size_t i) { return operands[i].defined() && (i >= 32 || (settings >> i & 1U) == 0); };
+  Device device = kCPU;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (is_data(i) && !operands[i].is_cpu()) device = operands[i].device();
+  }
+  for (std::size_t i = 0; i < operands.size() && device != kCPU; ++i) {
+    if (is_data(i)) operands[i] = operands[i].to(device);
+  }
+}
+
 }  // namespace
 }  // namespace detail
 
@@ -227,21 +240,16 @@ std::vector<Tensor> OnnxModel::operator()(const std::vector<Tensor>& inputs) con
     if (inputs[i].defined()) detail::check_input(program.inputs[i], inputs[i]);
     values[static_cast<std::size_t>(program.input_values[i])] = inputs[i];
   }
-  const Device device = inputs.empty() || !inputs[0].defined() ? kCPU : inputs[0].device();
   for (const auto& constant : program.constants) {
     Tensor& value = values[static_cast<std::size_t>(constant.value)];
-    if (!constant.tensor.defined()) {
-      value = tensors_[constant.registered].tensor();
-    } else {
-      // Numbers that are settings stay on the host.
-      value = is_floating_point(constant.tensor.dtype()) ? constant.tensor.to(device) : constant.tensor;
-    }
+    value = constant.tensor.defined() ? constant.tensor : tensors_[constant.registered].tensor();
   }
   std::vector<Tensor> operands;
   for (const auto& step : program.steps) {
     operands.clear();
     for (const std::int32_t id : step.inputs)
       operands.push_back(id < 0 ? Tensor() : values[static_cast<std::size_t>(id)]);
+    detail::move_to_data(operands, step.run->settings);
     const detail::OnnxArgs args(step.node, operands, program.operator_set, training());
     detail::OnnxResults results = step.run->run(args);
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
