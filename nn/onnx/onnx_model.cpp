@@ -1,6 +1,7 @@
 #include <adjoint/nn/onnx/onnx_model.h>
 
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/error.h>
 #include <adjoint/nn/onnx/file.h>
 #include <adjoint/nn/onnx/operators.h>
 
@@ -221,6 +222,19 @@ void move_to_data(std::vector<Tensor>& operands, std::uint32_t settings) {
   }
 }
 
+// The errors of the operators inside name the node.
+OnnxResults run_step(const OnnxProgram::Step& step, const OnnxArgs& args) {
+  try {
+    return step.run->run(args);
+  } catch (const OutOfMemoryError&) {
+    throw;
+  } catch (const Error& error) {
+    const std::string_view message = error.what();
+    if (message.starts_with("load_onnx:")) throw;
+    fail("OnnxModel: {} node '{}': {}", step.node.type, step.node.name, message);
+  }
+}
+
 }  // namespace
 }  // namespace detail
 
@@ -251,7 +265,7 @@ std::vector<Tensor> OnnxModel::operator()(const std::vector<Tensor>& inputs) con
       operands.push_back(id < 0 ? Tensor() : values[static_cast<std::size_t>(id)]);
     detail::move_to_data(operands, step.run->settings);
     const detail::OnnxArgs args(step.node, operands, program.operator_set, training());
-    detail::OnnxResults results = step.run->run(args);
+    detail::OnnxResults results = detail::run_step(step, args);
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
       if (step.outputs[i] < 0) continue;
       if (i >= results.size() || !results[i].defined()) args.refuse(fmt::format("its output {} is not supported", i));
