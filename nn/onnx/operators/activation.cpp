@@ -21,7 +21,7 @@ template <Tensor (*kFunction)(const Tensor&, std::int64_t)>
 OnnxResults along_axis(const OnnxArgs& args) {
   const Tensor& x = args[0];
   if (args.operator_set >= 13) return {kFunction(x, args.integer("axis", -1))};
-  const auto axis = static_cast<std::int64_t>(resolve_axis("load_onnx", args.integer("axis", 1), x.shape().size()));
+  const auto axis = static_cast<std::int64_t>(resolve_axis("softmax", args.integer("axis", 1), x.shape().size()));
   const Tensor matrix = axis == 0 ? x.flatten().unsqueeze(0) : x.flatten(axis).flatten(0, axis - 1);
   return {kFunction(matrix, 1).reshape(x.shape())};
 }
@@ -31,15 +31,19 @@ Tensor hardmax(const Tensor& x, std::int64_t axis) {
   return one_hot(argmax(x, axis), x.size(axis)).movedim(-1, axis).to(x.dtype());
 }
 
+// Bounds are numbers, unless they have gradients or would have to be fetched from a device.
 OnnxResults clipped(const OnnxArgs& x) {
-  if (x.has(1) && x.has(2)) return {clamp(x[0], x[1].item(), x[2].item())};
-  if (x.has(1)) return {clamp_min(x[0], x[1].item())};
-  return {x.has(2) ? clamp_max(x[0], x[2].item()) : x[0]};
+  const auto is_number = [&](std::size_t i) { return x.has(i) && x[i].is_cpu() && !x[i].requires_grad(); };
+  if (is_number(1) && is_number(2)) return {clamp(x[0], x[1].item(), x[2].item())};
+  Tensor y = x[0];
+  if (x.has(1)) y = is_number(1) ? clamp_min(y, x[1].item()) : maximum(y, x[1].reshape({}).to(y));
+  if (x.has(2)) y = is_number(2) ? clamp_max(y, x[2].item()) : minimum(y, x[2].reshape({}).to(y));
+  return {y};
 }
 
 OnnxResults rectified(const OnnxArgs& args) {
   const Tensor &x = args[0], &slope = args[1];
-  if (broadcast_shapes("load_onnx: PRelu", x.shape(), slope.shape()) != x.shape())
+  if (broadcast_shapes("prelu", x.shape(), slope.shape()) != x.shape())
     args.refuse(fmt::format("its slope must broadcast to the input {}; got {}", x.shape(), slope.shape()));
   if (slope.numel() == 1) return {prelu(x, slope.reshape({1}))};
   const bool of_channels = slope.dim() == x.dim() - 1 && slope.size(0) == slope.numel();

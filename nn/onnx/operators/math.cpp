@@ -31,7 +31,7 @@ OnnxResults of_several(const OnnxArgs& x) {
   return {of_all<kFunction>(x)};
 }
 
-// ---- Functions that the library lacks. They keep their digits near 0 and do not overflow.
+// ---- Functions that the library lacks, without squares that overflow and with all digits near 0.
 
 Tensor arcosh(const Tensor& x) {
   const Tensor above = x - 1;

@@ -84,7 +84,7 @@ OnnxResults fourier_transform(const OnnxArgs& args) {
   if (inverse && onesided) args.refuse("onesided must be 0 for an inverse transform");
   const Tensor& x = args[0];
   const auto rank = x.shape().size();
-  const auto axis = static_cast<std::int64_t>(resolve_axis("load_onnx: DFT", args.integer("axis", 1), rank));
+  const auto axis = static_cast<std::int64_t>(resolve_axis("dft", args.integer("axis", 1), rank));
   if (axis == x.dim() - 1) args.refuse("its axis must not be the last, of real and imaginary parts");
   const std::int64_t n = args.has(1) ? args.host_integer(1) : x.size(axis);
   if (n < 1) args.refuse(fmt::format("its length must be positive; got {}", n));
