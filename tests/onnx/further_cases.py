@@ -152,7 +152,7 @@ def signals():
         yield case("STFT", 17, [x, i64(4), window, i64(7)], [complex_pairs(np.fft.fft(frames))], onesided=0)
     for n, periodic in ((8, 1), (9, 0)):
         angle = np.pi / 4 * np.arange(n)
-        for name, a, b, c in (("Hann", 0.5, 0.5, 0.0), ("Hamming", 25 / 46, 21 / 46, 0.0), ("Blackman", 0.42, 0.5, 0.08)):
+        for name, a, b, c in (("Hann", 0.5, 0.5, 0), ("Hamming", 25 / 46, 21 / 46, 0), ("Blackman", 0.42, 0.5, 0.08)):
             window = a - b * np.cos(angle) + c * np.cos(2 * angle)
             yield case(f"{name}Window", 17, [i64(n)], [window], periodic=periodic, output_datatype=11)
     for start, limit, step, dtype in ((10, 4, -2, i64), (0, 10, 3, i32), (5, 1, 1, i64), (1, 2, 0.25, f64)):

@@ -64,7 +64,7 @@ OnnxResults power(const OnnxArgs& x) {
     if (!exponent.is_floating_point()) return {pow(base, exponent.to(base.device())).to(base.dtype())};
     return {pow(base.to(kFloat64), exponent.to(base.device(), kFloat64)).to(base.dtype())};
   }
-  // The power of a number is faster, and its gradient needs no logarithm.
+  // A number as exponent is faster, and the gradient needs no logarithm.
   const bool is_number = exponent.numel() == 1 && exponent.dim() <= base.dim();
   if (is_number && exponent.is_cpu() && !exponent.requires_grad()) return {pow(base, exponent.item())};
   return {pow(base, exponent.to(base))};

@@ -29,8 +29,9 @@ OnnxResults general_product(const OnnxArgs& x) {
   return {addmm(x[2], a, b, beta, alpha)};
 }
 
-// Elimination with row pivots: (B, n, n) -> (B). A column of zeros ends it, and the gradient beyond is then lost.
-Tensor eliminated(Tensor a) {
+// Gaussian elimination with row pivots: (B, n, n) -> (B). A pivot of 0 makes the determinant 0, and its gradient is
+// then not exact.
+Tensor determinants(Tensor a) {
   Tensor result = Tensor::ones({a.size(0)}, a.options());
   for (std::int64_t n = a.size(1); n > 0; --n) {
     const Tensor place = argmax(abs(a.select(2, 0)), 1).reshape({-1, 1, 1});
@@ -53,7 +54,7 @@ OnnxResults determinant(const OnnxArgs& args) {
   batch.erase(batch.size() - 1);
   batch.erase(batch.size() - 1);
   const Tensor matrices = widened(x).reshape({batch.numel(), x.size(-1), x.size(-1)});
-  return {eliminated(matrices).to(x.dtype()).reshape(batch)};
+  return {determinants(matrices).to(x.dtype()).reshape(batch)};
 }
 
 constexpr OnnxOperator kProductOperators[] = {
