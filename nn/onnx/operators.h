@@ -59,7 +59,7 @@ struct OnnxOperator {
   std::string_view type;
   OnnxResults (*run)(const OnnxArgs& args);
   /// The attributes that `run` reads, separated by spaces. A node with another one is refused.
-  std::string_view attributes = "";
+  std::string_view attributes = {};
   /// Operands that `run` reads on the host, bit i: operand i. A constant there is not a parameter.
   std::uint32_t settings = 0;
   /// Operands whose constants are buffers.

@@ -58,14 +58,14 @@ Tensor conjugation(const Tensor& x) { return Tensor::from_vector({1.F, -1.F}, {2
 
 // (..., L) -> (..., n, 2), or its first n / 2 + 1 bins.
 Tensor transformed_real(const Tensor& x, std::int64_t n, bool onesided) {
-  const Tensor half = rfft(x, n);
+  Tensor half = rfft(x, n);
   if (onesided) return half;
   const Tensor others = flip(half.narrow(-2, 1, (n - 1) / 2), -2) * conjugation(half);
   return cat({half, others}, -2);
 }
 // z (..., L, 2) or (..., L, 1).
 Tensor transformed(const Tensor& z, std::int64_t n, bool onesided) {
-  const Tensor real = transformed_real(z.select(-1, 0), n, onesided);
+  Tensor real = transformed_real(z.select(-1, 0), n, onesided);
   if (z.size(-1) == 1) return real;
   const Tensor imaginary = transformed_real(z.select(-1, 1), n, onesided);
   return real - flip(imaginary, -1) * conjugation(imaginary);  // real + i imaginary
