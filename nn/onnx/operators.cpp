@@ -45,6 +45,11 @@ std::vector<double> OnnxArgs::numbers(const char* name, const std::vector<double
   return value != nullptr ? *value : otherwise;
 }
 
+Tensor OnnxArgs::tensor(const char* name) const {
+  const auto* const value = attribute<Tensor>(*this, name);
+  return value != nullptr ? *value : Tensor();
+}
+
 std::vector<std::int64_t> OnnxArgs::host_integers(std::size_t i) const {
   const Tensor& x = (*this)[i];
   if (is_floating_point(x.dtype()) || x.dim() > 1) refuse(fmt::format("its input {} must be integers of one axis", i));
@@ -62,6 +67,11 @@ std::vector<std::int64_t> OnnxArgs::axes(const char* name, std::size_t i) const 
   return has(i) ? host_integers(i) : integers(name);
 }
 
+std::int64_t OnnxArgs::axis_of(std::int64_t given, std::int64_t rank) const {
+  if (given < -rank || given >= rank) refuse(fmt::format("its axis must be in [{}, {}); got {}", -rank, rank, given));
+  return given < 0 ? given + rank : given;
+}
+
 void OnnxArgs::refuse(const std::string& reason) const {
   fail("load_onnx: nodes must be supported; got {} node '{}': {}", node.type, node.name, reason);
 }
@@ -70,8 +80,8 @@ const OnnxOperator* find_onnx_operator(std::string_view type) {
   static const auto all = [] {
     std::unordered_map<std::string_view, const OnnxOperator*> map;
     for (const auto table :
-         {onnx_activation_operators(), onnx_math_operators(), onnx_product_operators(), onnx_random_operators(),
-          onnx_reduce_operators(), onnx_signal_operators(), onnx_shape_operators(), onnx_layer_operators()}) {
+         {onnx_activation_operators(), onnx_layer_operators(), onnx_math_operators(), onnx_product_operators(),
+          onnx_random_operators(), onnx_reduce_operators(), onnx_shape_operators(), onnx_signal_operators()}) {
       for (const OnnxOperator& op : table) map.emplace(op.type, &op);
     }
     return map;

@@ -39,6 +39,8 @@ class OnnxArgs {
   std::string text(const char* name, std::string_view otherwise) const;
   std::vector<std::int64_t> integers(const char* name, const std::vector<std::int64_t>& otherwise = {}) const;
   std::vector<double> numbers(const char* name, const std::vector<double>& otherwise = {}) const;
+  /// Undefined if it is not given.
+  Tensor tensor(const char* name) const;
 
   // Operands that are settings: read on the host.
 
@@ -48,6 +50,8 @@ class OnnxArgs {
   std::int64_t host_integer(std::size_t i) const;
   /// Axes: an attribute of this name in old operator sets, operand i in newer ones; empty if neither is given.
   std::vector<std::int64_t> axes(const char* name, std::size_t i) const;
+  /// The axis in [0, rank) that `given`, in [-rank, rank), names.
+  std::int64_t axis_of(std::int64_t given, std::int64_t rank) const;
 
   /// Throws Error: "load_onnx: Conv node 'conv_1': <reason>".
   [[noreturn]] void refuse(const std::string& reason) const;
@@ -68,13 +72,13 @@ struct OnnxOperator {
 
 /// A table a file of operators/.
 std::span<const OnnxOperator> onnx_activation_operators();
+std::span<const OnnxOperator> onnx_layer_operators();
 std::span<const OnnxOperator> onnx_math_operators();
 std::span<const OnnxOperator> onnx_product_operators();
 std::span<const OnnxOperator> onnx_random_operators();
 std::span<const OnnxOperator> onnx_reduce_operators();
-std::span<const OnnxOperator> onnx_signal_operators();
 std::span<const OnnxOperator> onnx_shape_operators();
-std::span<const OnnxOperator> onnx_layer_operators();
+std::span<const OnnxOperator> onnx_signal_operators();
 
 /// Null for an operator that no table has.
 const OnnxOperator* find_onnx_operator(std::string_view type);
