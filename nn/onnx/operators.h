@@ -72,6 +72,7 @@ struct OnnxOperator {
 
 /// A table a file of operators/.
 std::span<const OnnxOperator> onnx_activation_operators();
+std::span<const OnnxOperator> onnx_index_operators();
 std::span<const OnnxOperator> onnx_layer_operators();
 std::span<const OnnxOperator> onnx_math_operators();
 std::span<const OnnxOperator> onnx_product_operators();
