@@ -78,6 +78,7 @@ std::span<const OnnxOperator> onnx_math_operators();
 std::span<const OnnxOperator> onnx_product_operators();
 std::span<const OnnxOperator> onnx_random_operators();
 std::span<const OnnxOperator> onnx_reduce_operators();
+std::span<const OnnxOperator> onnx_resize_operators();
 std::span<const OnnxOperator> onnx_shape_operators();
 std::span<const OnnxOperator> onnx_signal_operators();
 
