@@ -81,8 +81,8 @@ const OnnxOperator* find_onnx_operator(std::string_view type) {
     std::unordered_map<std::string_view, const OnnxOperator*> map;
     for (const auto table :
          {onnx_activation_operators(), onnx_index_operators(), onnx_layer_operators(), onnx_math_operators(),
-          onnx_product_operators(), onnx_random_operators(), onnx_reduce_operators(), onnx_resize_operators(),
-          onnx_shape_operators(), onnx_signal_operators()}) {
+          onnx_norm_operators(), onnx_product_operators(), onnx_random_operators(), onnx_reduce_operators(),
+          onnx_resize_operators(), onnx_shape_operators(), onnx_signal_operators()}) {
       for (const OnnxOperator& op : table) map.emplace(op.type, &op);
     }
     return map;

@@ -75,6 +75,7 @@ std::span<const OnnxOperator> onnx_activation_operators();
 std::span<const OnnxOperator> onnx_index_operators();
 std::span<const OnnxOperator> onnx_layer_operators();
 std::span<const OnnxOperator> onnx_math_operators();
+std::span<const OnnxOperator> onnx_norm_operators();
 std::span<const OnnxOperator> onnx_product_operators();
 std::span<const OnnxOperator> onnx_random_operators();
 std::span<const OnnxOperator> onnx_reduce_operators();
