@@ -45,6 +45,10 @@ std::vector<double> OnnxArgs::numbers(const char* name, const std::vector<double
   return value != nullptr ? *value : otherwise;
 }
 
+std::vector<std::string> OnnxArgs::texts(const char* name, const std::vector<std::string>& otherwise) const {
+  const auto* const value = attribute<std::vector<std::string>>(*this, name);
+  return value != nullptr ? *value : otherwise;
+}
 Tensor OnnxArgs::tensor(const char* name) const {
   const auto* const value = attribute<Tensor>(*this, name);
   return value != nullptr ? *value : Tensor();
@@ -81,8 +85,8 @@ const OnnxOperator* find_onnx_operator(std::string_view type) {
     std::unordered_map<std::string_view, const OnnxOperator*> map;
     for (const auto table :
          {onnx_activation_operators(), onnx_index_operators(), onnx_layer_operators(), onnx_math_operators(),
-          onnx_norm_operators(), onnx_product_operators(), onnx_random_operators(), onnx_reduce_operators(),
-          onnx_resize_operators(), onnx_shape_operators(), onnx_signal_operators()}) {
+          onnx_norm_operators(), onnx_product_operators(), onnx_random_operators(), onnx_recurrent_operators(),
+          onnx_reduce_operators(), onnx_resize_operators(), onnx_shape_operators(), onnx_signal_operators()}) {
       for (const OnnxOperator& op : table) map.emplace(op.type, &op);
     }
     return map;

@@ -39,6 +39,7 @@ class OnnxArgs {
   std::string text(const char* name, std::string_view otherwise) const;
   std::vector<std::int64_t> integers(const char* name, const std::vector<std::int64_t>& otherwise = {}) const;
   std::vector<double> numbers(const char* name, const std::vector<double>& otherwise = {}) const;
+  std::vector<std::string> texts(const char* name, const std::vector<std::string>& otherwise = {}) const;
   /// Undefined if it is not given.
   Tensor tensor(const char* name) const;
 
@@ -78,6 +79,7 @@ std::span<const OnnxOperator> onnx_math_operators();
 std::span<const OnnxOperator> onnx_norm_operators();
 std::span<const OnnxOperator> onnx_product_operators();
 std::span<const OnnxOperator> onnx_random_operators();
+std::span<const OnnxOperator> onnx_recurrent_operators();
 std::span<const OnnxOperator> onnx_reduce_operators();
 std::span<const OnnxOperator> onnx_resize_operators();
 std::span<const OnnxOperator> onnx_shape_operators();
