@@ -52,14 +52,15 @@ class Reader {
                         file_.operator_set, kFirstSet, kLastSet, kLastSet));
   }
 
-  // A model of an older set is taken if its operators meant the same in the first.
+  // A model of an older set is taken if its operators meant the same in the first, or had no meaning there any more.
   void check_versions(const onnx::GraphProto& graph) {
     if (file_.operator_set >= kFirstSet) return;
     for (const onnx::NodeProto& node : graph.node()) {
       const auto version = [&](std::int64_t set) {
         const auto* const schema = onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(set));
-        return schema == nullptr ? 0 : schema->since_version();
+        return schema == nullptr || schema->Deprecated() ? 0 : schema->since_version();
       };
+      if (version(kFirstSet) == 0) continue;
       if (version(file_.operator_set) != version(kFirstSet)) wrong_operator_set();
     }
     file_.operator_set = kFirstSet;
