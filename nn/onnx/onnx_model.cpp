@@ -20,6 +20,7 @@ struct OnnxProgram {
     const OnnxOperator* run;
     std::vector<std::int32_t> inputs, outputs;  // values; -1: none
     std::vector<std::int32_t> last_read;        // values that no later step reads
+    std::uint32_t foreign_buffers = 0;          // operands that training would write to, but are no buffers of ours
   };
   struct Constant {
     std::int32_t value;
@@ -37,6 +38,8 @@ struct OnnxProgram {
 };
 
 namespace {
+
+bool has_bit(std::uint32_t set, std::size_t i) { return i < 32 && (set >> i & 1U) != 0; }
 
 enum class Role : std::uint8_t { kConstant, kParameter, kBuffer };
 
@@ -91,10 +94,9 @@ class Compiler {
     for (const OnnxFile::Node& node : file_.nodes) {
       const OnnxOperator* const op = find_onnx_operator(node.type);
       for (std::size_t i = 0; op != nullptr && i < node.inputs.size(); ++i) {
-        const auto bit = [&](std::uint32_t set) { return i < 32 && (set >> i & 1U) != 0; };
         Role& role = roles[node.inputs[i]];
-        if (bit(op->buffers)) role = std::max(role, Role::kBuffer);
-        if (!bit(op->buffers) && !bit(op->settings) && role == Role::kConstant) role = Role::kParameter;
+        if (has_bit(op->buffers, i)) role = std::max(role, Role::kBuffer);
+        if (!has_bit(op->buffers | op->settings, i) && role == Role::kConstant) role = Role::kParameter;
       }
     }
     for (auto& [name, value] : file_.constants) {
@@ -123,6 +125,12 @@ class Compiler {
     }
     OnnxProgram::Step step{.node = std::move(node), .run = op, .inputs = {}, .outputs = {}, .last_read = {}};
     for (const std::string& input : step.node.inputs) step.inputs.push_back(input.empty() ? -1 : use(input, by));
+    const auto first = static_cast<std::int32_t>(program_.inputs.size());
+    const auto last = first + static_cast<std::int32_t>(program_.constants.size());
+    for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+      const bool constant = step.inputs[i] >= first && step.inputs[i] < last;
+      if (has_bit(op->buffers, i) && !constant) step.foreign_buffers |= 1U << i;
+    }
     for (const std::string& output : step.node.outputs)
       step.outputs.push_back(output.empty() ? -1 : define(output, by));
     program_.steps.push_back(std::move(step));
@@ -264,6 +272,9 @@ std::vector<Tensor> OnnxModel::operator()(const std::vector<Tensor>& inputs) con
     for (const std::int32_t id : step.inputs)
       operands.push_back(id < 0 ? Tensor() : values[static_cast<std::size_t>(id)]);
     detail::move_to_data(operands, step.run->settings);
+    for (std::size_t i = 0; training() && i < operands.size(); ++i) {
+      if (detail::has_bit(step.foreign_buffers, i) && operands[i].defined()) operands[i] = operands[i].clone();
+    }
     const detail::OnnxArgs args(step.node, operands, program.operator_set, training());
     detail::OnnxResults results = detail::run_step(step, args);
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {

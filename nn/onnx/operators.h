@@ -67,7 +67,7 @@ struct OnnxOperator {
   std::string_view attributes = {};
   /// Operands that `run` reads on the host, bit i: operand i. A constant there is not a parameter.
   std::uint32_t settings = 0;
-  /// Operands whose constants are buffers.
+  /// Operands whose constants are buffers, and to which `run` may write in training.
   std::uint32_t buffers = 0;
 };
 
