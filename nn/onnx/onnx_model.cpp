@@ -101,7 +101,9 @@ class Compiler {
     }
     for (auto& [name, value] : file_.constants) {
       OnnxProgram::Constant constant{.value = define(name, "the constants"), .tensor = value};
-      const Role role = is_floating_point(value.dtype()) ? roles[name] : Role::kConstant;
+      Role role = is_floating_point(value.dtype()) ? roles[name] : Role::kConstant;
+      // A number of the formula, such as the 0.5 of gelu, is not trained.
+      if (role == Role::kParameter && value.dim() == 0) role = Role::kBuffer;
       if (role != Role::kConstant) {
         constant.tensor = {};
         constant.registered = registered.size();

@@ -21,9 +21,10 @@ struct OnnxProgram;
 }
 
 /// A network that was read from an ONNX file. It runs the file's nodes in operators of this library, which tapes
-/// record, so it trains like any other module. Floating-point constants of the file are its parameters, under their
-/// names, whose dots separate modules ("encoder.0.weight"); batch normalisation's statistics are buffers, and numbers
-/// that a node reads as settings are neither. In training mode dropout drops, and batch normalisation uses its batch.
+/// record, so it trains like any other module. Floating-point constants with axes are its parameters, under their
+/// names, whose dots separate modules ("encoder.0.weight"). Those without axes, and batch normalisation's statistics,
+/// are buffers. Numbers that a node reads as settings are neither. In training mode dropout drops, and batch
+/// normalisation uses its batch.
 class ADJOINT_API OnnxModel : public Module {
  public:
   /// The graph's outputs for its inputs, in the file's order. An optional input at the end may be left out, or be
