@@ -49,6 +49,8 @@ class ADJOINT_API OnnxCall {
 
   /// The value of operand i; a missing one if the operand is undefined.
   virtual OnnxValue operand(std::size_t i) = 0;
+  /// The operands of a node that broadcasts them to result 0's shape: without the repetitions that expand() adds.
+  virtual std::vector<OnnxValue> broadcast_operands() = 0;
   /// A constant, with the tensor's elements.
   virtual OnnxValue constant(const Tensor& value) = 0;
   /// Adds a node and returns its outputs. Missing values are left out.

@@ -31,9 +31,16 @@ class NamedModules {
   bool before_ = ModuleCalls::watched_by(ModuleWatcher::kAnomaly);
 };
 
+bool same_strides(const Shape& shape, const Strides& a, const Strides& b) {
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis] != 1 && a[axis] != b[axis]) return false;
+  }
+  return true;
+}
+
 bool same_elements(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() && a.impl()->offset == b.impl()->offset &&
-         (a.strides() == b.strides() || a.numel() == 0);
+         (a.numel() == 0 || same_strides(a.shape(), a.strides(), b.strides()));
 }
 
 // The operator and its module.
@@ -82,6 +89,7 @@ class Trace final : public CallTrace {
       }
       graph.outputs.push_back({.value = id, .dtype = result.dtype(), .shape = result.shape()});
     }
+    drop_unused();
   }
 
   void called(const OperatorCall& call) override {
@@ -134,6 +142,19 @@ class Trace final : public CallTrace {
     OnnxValue operand(std::size_t i) override {
       return in[i].defined() ? OnnxValue{trace_.value_of(in[i])} : OnnxValue{};
     }
+    std::vector<OnnxValue> broadcast_operands() override {
+      std::vector<OnnxValue> values;
+      Shape shape;
+      for (const Tensor& tensor : in) {
+        values.push_back({trace_.before_expand(tensor)});
+        shape = broadcast_shapes(call_.name, shape, trace_.shape_of(values.back().id));
+      }
+      for (std::size_t i = 0; i < in.size() && shape != out[0].shape(); ++i) {
+        values[i] = operand(i);
+        shape = broadcast_shapes(call_.name, shape, in[i].shape());
+      }
+      return values;
+    }
     OnnxValue constant(const Tensor& value) override { return {trace_.add_value(value)}; }
     std::vector<OnnxValue> add_node(std::string_view type, std::span<const OnnxValue> inputs,
                                     const OnnxAttributes& attributes, std::size_t outputs) override {
@@ -157,6 +178,42 @@ class Trace final : public CallTrace {
     Trace& trace_;
     const OperatorCall& call_;
   };
+
+  // What no output needs goes, such as expand() before an operator that broadcasts. The values that stay are numbered
+  // in the order of their use, because graphs of one function are compared.
+  void drop_unused() {
+    std::vector<bool> used(graph.values.size());
+    const auto is_used = [&](std::int32_t id) { return id >= 0 && used[static_cast<std::size_t>(id)]; };
+    for (const OnnxGraph::Port& output : graph.outputs) used[static_cast<std::size_t>(output.value)] = true;
+    std::vector<OnnxGraph::Node> nodes;  // backwards
+    for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+      if (std::none_of(node->outputs.begin(), node->outputs.end(), is_used)) continue;
+      for (const std::int32_t id : node->inputs) {
+        if (id >= 0) used[static_cast<std::size_t>(id)] = true;
+      }
+      nodes.push_back(std::move(*node));
+    }
+    graph.nodes.assign(std::make_move_iterator(nodes.rbegin()), std::make_move_iterator(nodes.rend()));
+
+    std::vector<std::int32_t> places(graph.values.size(), -1);
+    std::vector<OnnxGraph::Value> values;
+    const auto renumber = [&](std::int32_t& id) {
+      if (id < 0) return;
+      std::int32_t& place = places[static_cast<std::size_t>(id)];
+      if (place < 0) {
+        place = static_cast<std::int32_t>(values.size());
+        values.push_back(std::move(graph.values[static_cast<std::size_t>(id)]));
+      }
+      id = place;
+    };
+    for (OnnxGraph::Port& input : graph.inputs) renumber(input.value);
+    for (OnnxGraph::Node& node : graph.nodes) {
+      std::for_each(node.inputs.begin(), node.inputs.end(), renumber);
+      std::for_each(node.outputs.begin(), node.outputs.end(), renumber);
+    }
+    for (OnnxGraph::Port& output : graph.outputs) renumber(output.value);
+    graph.values = std::move(values);
+  }
 
   static const Storage* storage_of(const Tensor& tensor) { return tensor.impl()->storage.get(); }
 
@@ -202,6 +259,43 @@ class Trace final : public CallTrace {
     }
     known_[storage_of(tensor)].push_back({tensor, id, false});
     return id;
+  }
+
+  const Shape& shape_of(std::int32_t id) const { return *graph.values[static_cast<std::size_t>(id)].shape; }
+
+  // The value that expand() repeats to this tensor, or the tensor's own.
+  std::int32_t before_expand(const Tensor& tensor) {
+    const Strides& strides = tensor.strides();
+    if (std::find(strides.begin(), strides.end(), 0) == strides.end()) return value_of(tensor);
+    if (!is_derived(tensor)) return value_of(narrowed(tensor));
+    std::int32_t id = value_of(tensor);
+    for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+      const OnnxGraph::Node& node = graph.nodes[i];
+      if (node.outputs.front() != id) continue;
+      const bool is_known = node.type == "Expand" && graph.values[static_cast<std::size_t>(node.inputs[0])].shape;
+      if (!is_known) break;
+      id = node.inputs[0];
+    }
+    return id;
+  }
+
+  // A constant without its repetitions: a weight if it is one, or of as many axes as the tensor.
+  Tensor narrowed(const Tensor& tensor) const {
+    Shape shape = tensor.shape();
+    Strides strides = tensor.strides();
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+      if (strides[axis] == 0 && shape[axis] != 0) shape[axis] = 1;
+    }
+    const Tensor same_axes = tensor.view_as(shape, strides, tensor.storage_offset());
+    const auto named = names_.find(storage_of(tensor));
+    for (; named != names_.end(); shape.erase(0), strides.erase(0)) {
+      const Tensor view = tensor.view_as(shape, strides, tensor.storage_offset());
+      for (const auto& [weight, name] : named->second) {
+        if (same_elements(weight, view)) return view;
+      }
+      if (shape.empty() || shape[0] != 1) break;
+    }
+    return same_axes;
   }
 
   void define(const Tensor& tensor, std::int32_t id, bool in_place, const char* op) {
