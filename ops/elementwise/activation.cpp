@@ -17,6 +17,7 @@ namespace {
 using namespace functor;
 using elementwise::binary;
 using elementwise::define;
+using elementwise::define_gradient;
 using elementwise::formula_gradient;
 
 using Context = Ctx<NoAttr>;
@@ -54,16 +55,15 @@ void map_along_channels(Operands in, Tensor& out, const NoAttr& attr) {
   all.back() = parameter.view_as(in[0].shape(), strides, parameter.storage_offset());
   kMap(all, out, attr);
 }
-template <template <class> class F, class... Rules>
-constexpr OpDef<NoAttr> define_along_channels(Rules... rules) {
-  OpDef<NoAttr> op = define<F>(rules...);
+template <template <class> class F>
+constexpr OpDef<NoAttr> mapped_along_channels(OpDef<NoAttr> op) {
   op.cpu = map_along_channels<F, cpu::map<F>>;
   op.cuda = ADJOINT_IF_CUDA((map_along_channels<F, cuda::map<F>>));
   return op;
 }
 
 constinit const OpDef<NoAttr> prelu_gate_op =
-    define<PReLUGate>(Rule{kSaveIn1, [](const Context& c) { return binary(prelu_gate_op, c.grad, c.in[1]); }});
+    define_gradient<PReLUGate>(Rule{kSaveIn1, [](const Context& c) { return binary(prelu_gate_op, c.grad, c.in[1]); }});
 /// (g, x)
 constinit const OpDef<ReduceAttr> prelu_weight_op{.name = "prelu",
                                                   .infer =
@@ -78,30 +78,29 @@ Tensor prelu_weight_gradient(const Tensor& grad, const Tensor& g, const Tensor& 
   return sum_to(binary(prelu_gate_op, grad, x) * binary(prelu_gate_op, g, x), weight);
 }
 // (g, x, weight)
-constinit const OpDef<NoAttr> prelu_grad_op =
-    define_along_channels<PReLUGrad>(Rule{kSaveIn1 | kSaveIn2,
-                                          [](const Context& c) {
-                                            return apply(prelu_grad_op, {c.grad, c.in[1], c.in[2]});
-                                          }},
-                                     Rule{},
-                                     Rule{kSaveIn0 | kSaveIn1 | kSaveIn2, [](const Context& c) {
-                                            return prelu_weight_gradient(c.grad, c.in[0], c.in[1], c.in[2].shape());
-                                          }});
+constinit const OpDef<NoAttr> prelu_grad_op = mapped_along_channels<PReLUGrad>(
+    define_gradient<PReLUGrad>(Rule{kSaveIn1 | kSaveIn2,
+                                    [](const Context& c) {
+                                      return apply(prelu_grad_op, {c.grad, c.in[1], c.in[2]});
+                                    }},
+                               Rule{}, Rule{kSaveIn0 | kSaveIn1 | kSaveIn2, [](const Context& c) {
+                                              return prelu_weight_gradient(c.grad, c.in[0], c.in[1], c.in[2].shape());
+                                            }}));
 constinit const OpDef<NoAttr> prelu_op =
-    define_along_channels<PReLU>(Rule{kSaveIn0 | kSaveIn1,
-                                      [](const Context& c) {
-                                        return apply(prelu_grad_op, {c.grad, c.in[0], c.in[1]});
-                                      }},
-                                 Rule{kSaveIn0 | kSaveIn1, [](const Context& c) {
-                                        const Tensor &x = c.in[0], &weight = c.in[1];
-                                        if (Tape::current() != nullptr)
-                                          return prelu_weight_gradient(c.grad, x, x, weight.shape());
-                                        ReduceAttr attr{x.shape(), 0, /*keepdim=*/true, 1.0};
-                                        for (std::size_t i = 0; i < x.shape().size(); ++i) {
-                                          if (weight.shape()[i] == 1) attr.axes |= 1U << i;
-                                        }
-                                        return apply(prelu_weight_op, {c.grad, x}, attr);
-                                      }});
+    mapped_along_channels<PReLU>(define<PReLU>(Rule{kSaveIn0 | kSaveIn1,
+                                                    [](const Context& c) {
+                                                      return apply(prelu_grad_op, {c.grad, c.in[0], c.in[1]});
+                                                    }},
+                                               Rule{kSaveIn0 | kSaveIn1, [](const Context& c) {
+                                                      const Tensor &x = c.in[0], &weight = c.in[1];
+                                                      if (Tape::current() != nullptr)
+                                                        return prelu_weight_gradient(c.grad, x, x, weight.shape());
+                                                      ReduceAttr attr{x.shape(), 0, /*keepdim=*/true, 1.0};
+                                                      for (std::size_t i = 0; i < x.shape().size(); ++i) {
+                                                        if (weight.shape()[i] == 1) attr.axes |= 1U << i;
+                                                      }
+                                                      return apply(prelu_weight_op, {c.grad, x}, attr);
+                                                    }}));
 
 constinit const auto snake_op = define<Snake>(Rule{kSaveIn0 | kSaveIn1, formula_gradient<SnakeGradX>},
                                               Rule{kSaveIn0 | kSaveIn1, formula_gradient<SnakeGradA>});

@@ -93,6 +93,7 @@ struct SubScalar : Signature<1, kNumbers, ScalarAttr> {
 template <class T>
 struct ScalarSub : Signature<1, kNumbers, ScalarAttr> {
   static constexpr const char* kName = "sub";
+  static constexpr bool kScalarFirst = true;  // in onnx.h
   T value;
   explicit ScalarSub(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
   ADJOINT_HD T operator()(T x) const { return sub(value, x); }
@@ -114,6 +115,7 @@ struct DivScalar : Signature<1, kFloating, ScalarAttr> {
 template <class T>
 struct ScalarDiv : Signature<1, kFloating, ScalarAttr> {
   static constexpr const char* kName = "div";
+  static constexpr bool kScalarFirst = true;  // in onnx.h
   static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   T value;
   explicit ScalarDiv(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}

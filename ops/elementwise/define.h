@@ -6,6 +6,7 @@
 
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/ops/elementwise/kernels.h>
+#include <adjoint/ops/elementwise/onnx.h>
 #include <adjoint/ops/elementwise/widened.h>
 
 namespace adjoint::elementwise {
@@ -23,9 +24,9 @@ TensorSpec infer(Operands in, const AttrOf<F>&) {
   return {in[0].shape(), Traits::kPredicate ? kBool : in[Traits::kMask ? 1 : 0].dtype()};
 }
 
-/// The operator of functor F; `rules` are the gradients of its operands.
+/// An operator that only gradients call, of functor F; `rules` are the gradients of its operands.
 template <template <class> class F, class... Rules>
-constexpr OpDef<AttrOf<F>> define(Rules... rules) {
+constexpr OpDef<AttrOf<F>> define_gradient(Rules... rules) {
   return {.name = F<float>::kName,
           .infer = infer<F>,
           .cpu = cpu::map<F>,
@@ -35,6 +36,28 @@ constexpr OpDef<AttrOf<F>> define(Rules... rules) {
           .mixed_precision = F<float>::kMixedPrecision,
           .floating = F<float>::kAccepts == functor::kFloating,
           .vjp = {Vjp<AttrOf<F>>(rules)...}};
+}
+
+inline std::vector<double> numbers_of(const NoAttr&) { return {}; }
+inline std::vector<double> numbers_of(const ScalarAttr& attr) { return {attr.value}; }
+inline std::vector<double> numbers_of(const PairAttr& attr) { return {attr.first, attr.second}; }
+inline std::vector<double> numbers_of(const NumbersAttr& attr) { return {attr.nan, attr.posinf, attr.neginf}; }
+
+template <template <class> class F>
+OnnxValue to_onnx(OnnxCall& call, const AttrOf<F>& attr) {
+  constexpr const OnnxFormula& kFormula = onnx_formula(F<float>::kName);
+  return translate(call, kFormula, numbers_of(attr), {F<float>::kPredicate, requires { F<float>::kScalarFirst;
+}
+}  // namespace adjoint::elementwise
+);
+}
+
+/// The operator of functor F, which must have a row in onnx.h's table; `rules` are the gradients of its operands.
+template <template <class> class F, class... Rules>
+constexpr OpDef<AttrOf<F>> define(Rules... rules) {
+  OpDef<AttrOf<F>> op = define_gradient<F>(rules...);
+  op.onnx = to_onnx<F>;
+  return op;
 }
 
 /// A differentiable function of one operand, defined by its functor alone.
@@ -62,14 +85,14 @@ struct UnaryOp {
 template <template <class> class F>
 constinit const OpDef<AttrOf<F>> UnaryOp<F>::op = define<F>(Vjp<AttrOf<F>>{kFromResult ? kSaveOut : kSaveIn0, rule});
 template <template <class> class F>
-constinit const OpDef<AttrOf<F>> UnaryOp<F>::gradient_op = define<functor::GradientOf<F>::template Functor>(
+constinit const OpDef<AttrOf<F>> UnaryOp<F>::gradient_op = define_gradient<functor::GradientOf<F>::template Functor>(
     F<float>::kPiecewiseLinear ? Vjp<AttrOf<F>>{kSaveIn1, linear_rule} : Vjp<AttrOf<F>>{});
 
 /// The gradient of an operator of two operands, by the functor (g, a, b): one pass, or in a recorded sweep the same
 /// formula in operators.
 template <template <class> class Gradient>
 Tensor formula_gradient(const Ctx<NoAttr>& c) {
-  static constinit const auto op = define<Gradient>();
+  static constinit const auto op = define_gradient<Gradient>();
   if (Tape::current() == nullptr) return apply(op, {c.grad, c.in[0], c.in[1]});
   return Gradient<double>{}(widened(c.grad), widened(c.in[0]), widened(c.in[1])).to(c.grad.dtype());
 }

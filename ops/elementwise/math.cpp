@@ -15,6 +15,7 @@ namespace {
 using namespace functor;
 using elementwise::binary;
 using elementwise::define;
+using elementwise::define_gradient;
 using elementwise::ternary;
 using elementwise::unary;
 using elementwise::with_scalar;
@@ -25,9 +26,9 @@ using Rule = Vjp<NoAttr>;
 using ScalarRule = Vjp<ScalarAttr>;
 
 constinit const OpDef<NoAttr> maximum_grad_op =
-    define<MaximumGrad>(Rule{kSaveIn1 | kSaveIn2, [](const Context& c) {
-                               return apply(maximum_grad_op, {c.grad, c.in[1], c.in[2]});
-                             }});
+    define_gradient<MaximumGrad>(Rule{kSaveIn1 | kSaveIn2, [](const Context& c) {
+                                        return apply(maximum_grad_op, {c.grad, c.in[1], c.in[2]});
+                                      }});
 
 // The gradient of operand c.index; c.in[1 - c.index] is the other. For minimum the operands swap places.
 template <bool kMaximum>
