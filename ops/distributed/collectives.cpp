@@ -47,6 +47,7 @@ constinit const OpDef<Attr> collective_op{.name = "collective",
                                           .infer = infer,
                                           .cpu = kernel,
                                           .cuda = ADJOINT_IF_CUDA(kernel),
+                                          .onnx = "a file is run by one process",
                                           .vjp = {Vjp<Attr>{kSaveNone, gradient}}};
 
 Tensor gradient(const Ctx<Attr>& c) {

@@ -1,4 +1,4 @@
-// Elementwise operators in ONNX: one table for all of them. Internal to ops/elementwise.
+// Elementwise operators in ONNX: one table for all of them, and the terms of its formulas. Internal to ops.
 #pragma once
 
 #include <adjoint/core/graph/onnx_call.h>
@@ -45,7 +45,9 @@ struct OnnxTerm {
   friend OnnxTerm operator>(const OnnxTerm& a, double b) { return a > a.number(b); }
   friend OnnxTerm operator==(const OnnxTerm& a, double b) { return a == a.number(b); }
 };
+inline OnnxTerm abs(const OnnxTerm& x) { return x.node("Abs"); }
 OnnxTerm where(const OnnxTerm& condition, const OnnxTerm& a, const OnnxTerm& b);
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// min(max(x, low), high); an infinite bound is left out.
 OnnxTerm clip(const OnnxTerm& x, double low, double high);
 
@@ -66,7 +68,6 @@ struct OnnxFormula {
 
 namespace detail {
 
-inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 using Terms = const OnnxFormula::Terms&;
 using Numbers = OnnxFormula::Numbers;
 
@@ -94,9 +95,9 @@ inline constexpr OnnxFormula kOnnxFormulas[] = {
     {.name = "isnan", .formula = [](Terms x, Numbers) { return x[0].is_integer() ? x[0] < x[0] : x[0].node("IsNaN"); }},
     // IsInf does not take float16.
     {.name = "isinf", .formula = [](Terms x, Numbers) {
-       return x[0].is_integer() ? x[0] < x[0] : x[0].node("Abs") == kInfinity; }},
+       return x[0].is_integer() ? x[0] < x[0] : abs(x[0]) == kInfinity; }},
     {.name = "isfinite", .formula = [](Terms x, Numbers) {
-       return x[0].is_integer() ? x[0] == x[0] : x[0].node("Abs") < kInfinity; }},
+       return x[0].is_integer() ? x[0] == x[0] : abs(x[0]) < kInfinity; }},
     {.name = "where", .type = "Where", .types = OnnxTypes::kAll},
     {.name = "nan_to_num", .formula = [](Terms x, Numbers n) {
        const OnnxTerm y = where(x[0].node("IsNaN"), x[0].number(n[0]), x[0]);
@@ -125,7 +126,7 @@ inline constexpr OnnxFormula kOnnxFormulas[] = {
     {.name = "floor", .formula = [](Terms x, Numbers) { return x[0].is_integer() ? x[0] : x[0].node("Floor"); }},
     {.name = "ceil", .formula = [](Terms x, Numbers) { return x[0].is_integer() ? x[0] : x[0].node("Ceil"); }},
     {.name = "trunc", .formula = [](Terms x, Numbers) {
-       return x[0].is_integer() ? x[0] : x[0].node("Abs").node("Floor") * x[0].node("Sign"); }},
+       return x[0].is_integer() ? x[0] : abs(x[0]).node("Floor") * x[0].node("Sign"); }},
     {.name = "round", .formula = [](Terms x, Numbers) { return x[0].is_integer() ? x[0] : x[0].node("Round"); }},
     {.name = "pow", .type = "Pow"},
     {.name = "minimum", .type = "Min"},
@@ -139,7 +140,7 @@ inline constexpr OnnxFormula kOnnxFormulas[] = {
     // From the nearer end, so that both ends are exact.
     {.name = "lerp", .formula = [](Terms x, Numbers) {
        const OnnxTerm way = x[1] - x[0];
-       return where(x[2].node("Abs") < 0.5, x[0] + x[2] * way, x[1] - way * (1.0 - x[2])); }},
+       return where(abs(x[2]) < 0.5, x[0] + x[2] * way, x[1] - way * (1.0 - x[2])); }},
     {.name = "atan2", .formula = [](Terms x, Numbers) { return (x[0] / x[1]).node("Atan"); }},
 
     {.name = "relu", .formula = [](Terms x, Numbers) {

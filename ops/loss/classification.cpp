@@ -40,6 +40,7 @@ void check_classes(const char* op, const Tensor& input, const Tensor& target, st
                 "{}: target must have input's shape without the axis of classes; got target {}, input {}", op,
                 target.shape(), input.shape());
   if (!target.device().is_cpu()) return;
+  const detail::TraceScope unseen(nullptr);  // the check is no part of a traced network
   const Tensor values = target.contiguous();
   const auto* data = values.data<std::int64_t>();
   const std::int64_t classes = input.size(class_axis(input));

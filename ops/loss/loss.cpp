@@ -3,6 +3,7 @@
 #include <adjoint/ops/loss/loss.h>
 
 #include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/elementwise/onnx.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/loss/kernels.h>
 #include <adjoint/ops/loss/reduction.h>
@@ -108,12 +109,71 @@ Tensor gradient_of_target(const Context& c) {
   }
 }
 
+using Term = elementwise::OnnxTerm;
+
+// F's value of each pair, with d = x - y for the differences.
+template <template <class> class F>
+Term formula(const Term& x, const Term& y, double parameter);
+template <>
+Term formula<Mse>(const Term& x, const Term& y, double) {
+  const Term d = x - y;
+  return d * d;
+}
+template <>
+Term formula<L1>(const Term& x, const Term& y, double) {
+  return abs(x - y);
+}
+template <>
+Term formula<SmoothL1>(const Term& x, const Term& y, double beta) {
+  const Term size = abs(x - y);
+  return where(size < beta, size * (size * (0.5 / beta)), size - 0.5 * beta);
+}
+template <>
+Term formula<Huber>(const Term& x, const Term& y, double delta) {
+  const Term size = abs(x - y);
+  return where(size > delta, (size - 0.5 * delta) * delta, size * size * 0.5);
+}
+template <>
+Term formula<Charbonnier>(const Term& x, const Term& y, double eps) {
+  const Term d = x - y;
+  return (d * d + eps * eps).node("Sqrt");
+}
+template <>
+Term formula<Bce>(const Term& x, const Term& y, double) {
+  const auto log = [](const Term& p) { return clip(p.node("Log"), -100.0, elementwise::kInfinity); };
+  return (y - 1.0) * log(1.0 - x) - y * log(x);
+}
+template <>
+Term formula<BceWithLogits>(const Term& x, const Term& y, double) {
+  const Term share = where(x < 0.0, -y, 1.0 - y);
+  return where(share == 0.0, x.number(0.0), share * x) + (-abs(x)).node("Softplus");
+}
+template <>
+Term formula<KlDiv>(const Term& x, const Term& y, double) {
+  return where(y == 0.0, x.number(0.0), y * y.node("Log") - y * x);
+}
+template <>
+Term formula<KlDivLog>(const Term& x, const Term& y, double) {
+  const Term p = y.node("Exp");
+  return where(p == 0.0, x.number(0.0), p * (y - x));
+}
+
+template <template <class> class F>
+OnnxValue value_onnx(OnnxCall& call, const LossAttr& attr) {
+  const DType dtype = call.in[0].dtype();
+  const std::vector<OnnxValue> operands = call.broadcast_operands();
+  const Term each = formula<F>({&call, operands[0], dtype}, {&call, operands[1], dtype}, attr.parameter);
+  if (!attr.reduced) return each.value;
+  return each.node(attr.divisor == 1.0 ? "ReduceSum" : "ReduceMean", {}, {{"keepdims", false}}).value;
+}
+
 template <template <class> class F>
 constinit const OpDef<LossAttr> value_op{.name = F<float>::kName,
                                          .infer = value_spec<F>,
                                          .cpu = cpu::loss_value<F>,
                                          .cuda = ADJOINT_IF_CUDA(cuda::loss_value<F>),
                                          .mixed_precision = MixedPrecision::kFull,
+                                         .onnx = value_onnx<F>,
                                          .vjp = {{{kSaveIn0 | kSaveIn1, gradient_of_input<F>},
                                                   {kSaveIn0 | kSaveIn1, gradient_of_target<F>}}}};
 

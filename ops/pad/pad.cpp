@@ -3,6 +3,7 @@
 
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/tensor/convert.h>
 #include <adjoint/core/tensor/promote.h>
 #include <adjoint/ops/pad/kernels.h>
@@ -25,6 +26,90 @@ Tensor added(const Tensor& grad, const PadAttr& attr);
 
 std::optional<PadAttr> in_memory_order(Operands, const PadAttr& attr);
 
+// The padded axes, with the amounts on either side.
+struct PaddedAxis {
+  std::int64_t axis, in, before, after;
+};
+std::vector<PaddedAxis> padded_axes(const PadAttr& attr) {
+  std::vector<PaddedAxis> axes;
+  for (std::size_t i = 0; i < attr.in.size(); ++i) {
+    if (attr.in[i] == attr.out[i]) continue;
+    axes.push_back(
+        {static_cast<std::int64_t>(i), attr.in[i], attr.before[i], attr.out[i] - attr.in[i] - attr.before[i]});
+  }
+  return axes;
+}
+
+OnnxValue slice_onnx(OnnxCall& call, OnnxValue x, std::int64_t axis, std::int64_t start, std::int64_t end,
+                     std::int64_t step = 1) {
+  return call.add("Slice",
+                  {x, call.integers({start}), call.integers({end}), call.integers({axis}), call.integers({step})});
+}
+
+OnnxValue pad_onnx(OnnxCall& call, const PadAttr& attr) {
+  OnnxValue x = call.operand(0);
+  if (attr.map.mode == PadMode::kCircular) {
+    // Operator set 17's Pad does not wrap around.
+    for (const auto& [axis, in, before, after] : padded_axes(attr)) {
+      std::vector<OnnxValue> parts;
+      if (before > 0) parts.push_back(slice_onnx(call, x, axis, -before, INT64_MAX));
+      parts.push_back(x);
+      if (after > 0) parts.push_back(slice_onnx(call, x, axis, 0, after));
+      x = call.add_node("Concat", parts, {{"axis", axis}}, 1).front();
+    }
+    return x;
+  }
+  const std::size_t rank = attr.in.size();
+  std::vector<std::int64_t> pads(2 * rank);
+  for (const auto& [axis, in, before, after] : padded_axes(attr)) {
+    pads[static_cast<std::size_t>(axis)] = before;
+    pads[rank + static_cast<std::size_t>(axis)] = after;
+  }
+  if (attr.map.mode != PadMode::kConstant) {
+    const char* const mode = attr.map.mode == PadMode::kReflect ? "reflect" : "edge";
+    return call.add("Pad", {x, call.integers(pads)}, {{"mode", mode}});
+  }
+  if (attr.map.value == 0) return call.add("Pad", {x, call.integers(pads)});
+  Tensor value = Tensor::empty({}, {.dtype = call.in[0].dtype()});
+  std::memcpy(value.raw_mutable_data(), &attr.map.value, element_size(value.dtype()));
+  return call.add("Pad", {x, call.integers(pads), call.constant(value)});
+}
+
+// The inner part, and at their sources the sums of the two parts around it.
+OnnxValue pad_adjoint_onnx(OnnxCall& call, const PadAttr& attr) {
+  OnnxValue g = call.operand(0);
+  for (const auto& [axis, in, before, after] : padded_axes(attr)) {
+    OnnxValue sum = slice_onnx(call, g, axis, before, before + in);
+    // A part (first, last) of g, backwards for a reflection, at place `at` of the axis.
+    const auto add_part = [&, along = axis, extent = in](std::int64_t first, std::int64_t end, std::int64_t at) {
+      if (first == end) return;
+      const bool reflects = attr.map.mode == PadMode::kReflect;
+      OnnxValue part = reflects ? slice_onnx(call, g, along, end - 1, first == 0 ? INT64_MIN : first - 1, -1)
+                                : slice_onnx(call, g, along, first, end);
+      const bool adds = attr.map.mode == PadMode::kReplicate;
+      if (adds) part = call.add("ReduceSum", {part, call.integers({along})});
+      std::vector<std::int64_t> pads(2 * attr.in.size());
+      pads[static_cast<std::size_t>(along)] = at;
+      pads[attr.in.size() + static_cast<std::size_t>(along)] = extent - at - (adds ? 1 : end - first);
+      sum = call.add("Add", {sum, call.add("Pad", {part, call.integers(pads)})});
+    };
+    const std::int64_t end = before + in + after;
+    switch (attr.map.mode) {
+      case PadMode::kReflect:
+        add_part(0, before, 1);
+        add_part(before + in, end, in - 1 - after);
+        break;
+      case PadMode::kReplicate:
+        add_part(0, before, 0);
+        add_part(before + in, end, in - 1);
+        break;
+      default: add_part(0, before, in - before); add_part(before + in, end, 0);
+    }
+    g = sum;
+  }
+  return g;
+}
+
 constinit const OpDef<PadAttr> pad_op{.name = "pad",
                                       .infer =
                                           [](Operands in, const PadAttr& attr) {
@@ -34,6 +119,7 @@ constinit const OpDef<PadAttr> pad_op{.name = "pad",
                                       .cuda = ADJOINT_IF_CUDA(cuda::pad),
                                       .formats = Formats::kImages,
                                       .in_memory_order = in_memory_order,
+                                      .onnx = pad_onnx,
                                       .vjp = {Vjp<PadAttr>{kSaveNone, [](const Ctx<PadAttr>& c) {
                                                              return added(c.grad, c.attr);
                                                            }}}};
@@ -47,6 +133,7 @@ constinit const OpDef<PadAttr> pad_adjoint_op{.name = "pad_adjoint",
                                               .cuda = ADJOINT_IF_CUDA(cuda::pad_adjoint),
                                               .formats = Formats::kImages,
                                               .in_memory_order = in_memory_order,
+                                              .onnx = pad_adjoint_onnx,
                                               .vjp = {Vjp<PadAttr>{kSaveNone, [](const Ctx<PadAttr>& c) {
                                                                      PadAttr linear = c.attr;
                                                                      linear.map.value = 0;

@@ -2,12 +2,24 @@
 #include <adjoint/ops/roll/roll.h>
 
 #include <adjoint/core/autograd/op.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/ops/roll/kernels.h>
 
 namespace adjoint {
 namespace {
 
 TensorSpec infer(Operands in, const RollAttr&) { return {in[0].shape(), in[0].dtype()}; }
+
+// The last `shift` elements of the axis, then the others.
+OnnxValue roll_onnx(OnnxCall& call, const RollAttr& attr) {
+  const OnnxValue x = call.operand(0);
+  if (attr.shift == 0 || call.in[0].numel() == 0) return x;
+  const std::int64_t axis = axis_between(call.in[0], call.in[0].numel() / attr.extent / attr.inner, attr.inner);
+  const auto part = [&](std::int64_t start, std::int64_t end) {
+    return call.add("Slice", {x, call.integers({start}), call.integers({end}), call.integers({axis})});
+  };
+  return call.add("Concat", {part(-attr.shift, INT64_MAX), part(0, -attr.shift)}, {{"axis", axis}});
+}
 
 // Rolling moves every element to one place, so its adjoint moves the gradient back: the same operator in the other
 // direction.
@@ -16,6 +28,7 @@ constinit const OpDef<RollAttr> roll_op = {
     .infer = infer,
     .cpu = cpu::roll,
     .cuda = ADJOINT_IF_CUDA(cuda::roll),
+    .onnx = roll_onnx,
     .vjp = {Vjp<RollAttr>{kSaveNone, [](const Ctx<RollAttr>& c) {
                             const auto& [extent, inner, shift] = c.attr;
                             return apply(roll_op, {c.grad}, RollAttr{extent, inner, shift == 0 ? 0 : extent - shift});
