@@ -66,7 +66,7 @@ struct OnnxFormula {
   OnnxTypes types = OnnxTypes::kNumbers;
 };
 
-namespace detail {
+namespace formulas {
 
 using Terms = const OnnxFormula::Terms&;
 using Numbers = OnnxFormula::Numbers;
@@ -179,11 +179,11 @@ inline constexpr OnnxFormula kOnnxFormulas[] = {
 };
 // clang-format on
 
-}  // namespace detail
+}  // namespace formulas
 
 /// The formula of an operator. An operator without one does not compile.
 consteval const OnnxFormula& onnx_formula(std::string_view name) {
-  for (const OnnxFormula& formula : detail::kOnnxFormulas) {
+  for (const OnnxFormula& formula : formulas::kOnnxFormulas) {
     if (formula.name == name) return formula;
   }
   throw "the table must have a row for every operator that is not a gradient's";
