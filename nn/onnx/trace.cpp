@@ -281,10 +281,11 @@ class Trace final : public CallTrace {
 
   // A constant without its repetitions: a weight if it is one, or of as many axes as the tensor.
   Tensor narrowed(const Tensor& tensor) const {
+    if (tensor.impl()->storage->nbytes() == 0) return tensor;
     Shape shape = tensor.shape();
     Strides strides = tensor.strides();
     for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-      if (strides[axis] == 0 && shape[axis] != 0) shape[axis] = 1;
+      if (strides[axis] == 0) shape[axis] = 1;
     }
     const Tensor same_axes = tensor.view_as(shape, strides, tensor.storage_offset());
     const auto named = names_.find(storage_of(tensor));
