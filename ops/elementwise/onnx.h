@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <limits>
 #include <numbers>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -33,9 +34,9 @@ struct OnnxTerm {
   friend OnnxTerm operator-(const OnnxTerm& a, const OnnxTerm& b) { return a.node("Sub", {b}); }
   friend OnnxTerm operator*(const OnnxTerm& a, const OnnxTerm& b) { return a.node("Mul", {b}); }
   friend OnnxTerm operator/(const OnnxTerm& a, const OnnxTerm& b) { return a.node("Div", {b}); }
-  friend OnnxTerm operator<(const OnnxTerm& a, const OnnxTerm& b) { return a.node("Less", {b}); }
-  friend OnnxTerm operator>(const OnnxTerm& a, const OnnxTerm& b) { return a.node("Greater", {b}); }
-  friend OnnxTerm operator==(const OnnxTerm& a, const OnnxTerm& b) { return a.node("Equal", {b}); }
+  friend OnnxTerm operator<(const OnnxTerm& a, const OnnxTerm& b) { return a.test("Less", b); }
+  friend OnnxTerm operator>(const OnnxTerm& a, const OnnxTerm& b) { return a.test("Greater", b); }
+  friend OnnxTerm operator==(const OnnxTerm& a, const OnnxTerm& b) { return a.test("Equal", b); }
   friend OnnxTerm operator+(const OnnxTerm& a, double b) { return a + a.number(b); }
   friend OnnxTerm operator-(const OnnxTerm& a, double b) { return a - a.number(b); }
   friend OnnxTerm operator-(double a, const OnnxTerm& b) { return b.number(a) - b; }
@@ -44,15 +45,25 @@ struct OnnxTerm {
   friend OnnxTerm operator<(const OnnxTerm& a, double b) { return a < a.number(b); }
   friend OnnxTerm operator>(const OnnxTerm& a, double b) { return a > a.number(b); }
   friend OnnxTerm operator==(const OnnxTerm& a, double b) { return a == a.number(b); }
+
+ private:
+  OnnxTerm test(const char* type, const OnnxTerm& other) const { return {call, node(type, {other}).value, kBool}; }
 };
-inline OnnxTerm abs(const OnnxTerm& x) { return x.node("Abs"); }
-OnnxTerm where(const OnnxTerm& condition, const OnnxTerm& a, const OnnxTerm& b);
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+inline OnnxTerm abs(const OnnxTerm& x) { return x.node("Abs"); }
+inline OnnxTerm scaled(const OnnxTerm& x, double factor) { return factor == 1.0 ? x : x * factor; }
+OnnxTerm where(const OnnxTerm& condition, const OnnxTerm& a, const OnnxTerm& b);
 /// min(max(x, low), high); an infinite bound is left out.
 OnnxTerm clip(const OnnxTerm& x, double low, double high);
+/// a - trunc(a / b) b, or a - floor(a / b) b; 0 for integers if b is 0.
+OnnxTerm rest_of_trunc(const OnnxTerm& a, const OnnxTerm& b);
+OnnxTerm rest_of_floor(const OnnxTerm& a, const OnnxTerm& b);
+/// The angle of the point (x, y), in [-pi, pi]; signed zeros and infinities count.
+OnnxTerm angle(const OnnxTerm& y, const OnnxTerm& x);
 
-/// The dtypes in which ONNX or ONNX Runtime computes a formula. Numbers: uint8 and bool become int32 before, and the
-/// result becomes uint8 or bool again. Truth: all operands become bool.
+/// The dtypes in which ONNX and ONNX Runtime compute a formula. kNumbers: uint8 and bool become int32 before, and the
+/// result becomes uint8 or bool again. kTruth: all operands become bool.
 enum class OnnxTypes : std::uint8_t { kNumbers, kTruth, kAll };
 
 /// An operator in ONNX: a node, whose inputs are the operands and then the attributes' numbers, or a formula of them.
@@ -64,6 +75,8 @@ struct OnnxFormula {
   const char* type = nullptr;
   OnnxTerm (*formula)(const Terms& x, Numbers numbers) = nullptr;
   OnnxTypes types = OnnxTypes::kNumbers;
+  /// The number on the right that changes nothing.
+  std::optional<double> neutral = {};
 };
 
 namespace formulas {
@@ -73,14 +86,14 @@ using Numbers = OnnxFormula::Numbers;
 
 // clang-format off
 inline constexpr OnnxFormula kOnnxFormulas[] = {
-    {.name = "add", .type = "Add"},
-    {.name = "sub", .type = "Sub"},
-    {.name = "mul", .type = "Mul"},
-    {.name = "div", .type = "Div"},
+    {.name = "add", .type = "Add", .neutral = 0.0},
+    {.name = "sub", .type = "Sub", .neutral = 0.0},
+    {.name = "mul", .type = "Mul", .neutral = 1.0},
+    {.name = "div", .type = "Div", .neutral = 1.0},
     {.name = "neg", .type = "Neg"},
-    {.name = "add_", .formula = [](Terms x, Numbers n) { return x[0] + (n[0] == 1.0 ? x[1] : x[1] * n[0]); }},
-    {.name = "addcmul_", .formula = [](Terms x, Numbers n) { return x[0] + (n[0] == 1.0 ? x[1] : x[1] * n[0]) * x[2]; }},
-    {.name = "addcdiv_", .formula = [](Terms x, Numbers n) { return x[0] + (n[0] == 1.0 ? x[1] : x[1] * n[0]) / x[2]; }},
+    {.name = "add_", .formula = [](Terms x, Numbers n) { return x[0] + scaled(x[1], n[0]); }},
+    {.name = "addcmul_", .formula = [](Terms x, Numbers n) { return x[0] + scaled(x[1], n[0]) * x[2]; }},
+    {.name = "addcdiv_", .formula = [](Terms x, Numbers n) { return x[0] + scaled(x[1], n[0]) / x[2]; }},
 
     {.name = "eq", .type = "Equal"},
     {.name = "ne", .formula = [](Terms x, Numbers n) { return (n.empty() ? x[0] == x[1] : x[0] == n[0]).node("Not"); }},
@@ -98,7 +111,11 @@ inline constexpr OnnxFormula kOnnxFormulas[] = {
        return x[0].is_integer() ? x[0] < x[0] : abs(x[0]) == kInfinity; }},
     {.name = "isfinite", .formula = [](Terms x, Numbers) {
        return x[0].is_integer() ? x[0] == x[0] : abs(x[0]) < kInfinity; }},
-    {.name = "where", .type = "Where", .types = OnnxTypes::kAll},
+    // ONNX Runtime selects all dtypes but bool.
+    {.name = "where", .formula = [](Terms x, Numbers) {
+       if (x[1].dtype != kBool) return where(x[0], x[1], x[2]);
+       return x[0].node("And", {x[1]}).node("Or", {x[0].node("Not").node("And", {x[2]})}); },
+     .types = OnnxTypes::kAll},
     {.name = "nan_to_num", .formula = [](Terms x, Numbers n) {
        const OnnxTerm y = where(x[0].node("IsNaN"), x[0].number(n[0]), x[0]);
        return where(y == kInfinity, y.number(n[1]), where(y == -kInfinity, y.number(n[2]), y)); }},
@@ -122,7 +139,10 @@ inline constexpr OnnxFormula kOnnxFormulas[] = {
     {.name = "cosh", .type = "Cosh"},
     {.name = "erf", .type = "Erf"},
     {.name = "abs", .type = "Abs"},
-    {.name = "sign", .type = "Sign"},
+    // 0 for NaN.
+    {.name = "sign", .formula = [](Terms x, Numbers) {
+       const OnnxTerm sign = x[0].node("Sign");
+       return x[0].is_integer() ? sign : where(x[0].node("IsNaN"), x[0].number(0.0), sign); }},
     {.name = "floor", .formula = [](Terms x, Numbers) { return x[0].is_integer() ? x[0] : x[0].node("Floor"); }},
     {.name = "ceil", .formula = [](Terms x, Numbers) { return x[0].is_integer() ? x[0] : x[0].node("Ceil"); }},
     {.name = "trunc", .formula = [](Terms x, Numbers) {
@@ -132,16 +152,13 @@ inline constexpr OnnxFormula kOnnxFormulas[] = {
     {.name = "minimum", .type = "Min"},
     {.name = "maximum", .type = "Max"},
     {.name = "clamp", .formula = [](Terms x, Numbers n) { return clip(x[0], n[0], n[1]); }},
-    {.name = "fmod", .formula = [](Terms x, Numbers) { return x[0].node("Mod", {x[1]}, {{"fmod", true}}); }},
-    {.name = "remainder", .formula = [](Terms x, Numbers) {
-       if (x[0].is_integer()) return x[0].node("Mod", {x[1]});
-       const OnnxTerm rest = x[0].node("Mod", {x[1]}, {{"fmod", true}});
-       return where(rest.node("Sign") * x[1].node("Sign") < 0.0, rest + x[1], rest); }},
+    {.name = "fmod", .formula = [](Terms x, Numbers) { return rest_of_trunc(x[0], x[1]); }},
+    {.name = "remainder", .formula = [](Terms x, Numbers) { return rest_of_floor(x[0], x[1]); }},
     // From the nearer end, so that both ends are exact.
     {.name = "lerp", .formula = [](Terms x, Numbers) {
        const OnnxTerm way = x[1] - x[0];
        return where(abs(x[2]) < 0.5, x[0] + x[2] * way, x[1] - way * (1.0 - x[2])); }},
-    {.name = "atan2", .formula = [](Terms x, Numbers) { return (x[0] / x[1]).node("Atan"); }},
+    {.name = "atan2", .formula = [](Terms x, Numbers) { return angle(x[0], x[1]); }},
 
     {.name = "relu", .formula = [](Terms x, Numbers) {
        return x[0].is_integer() ? x[0].node("Max", {x[0].number(0.0)}) : x[0].node("Relu"); }},
@@ -163,9 +180,8 @@ inline constexpr OnnxFormula kOnnxFormulas[] = {
        return x[0] * (bend + 1.0) * 0.5; }},
     // Beyond the default threshold of 20, x differs by less than is rounded away.
     {.name = "softplus", .formula = [](Terms x, Numbers n) {
-       const OnnxTerm scaled = n[0] == 1.0 ? x[0] : x[0] * n[0], bent = scaled.node("Softplus");
-       const OnnxTerm y = n[0] == 1.0 ? bent : bent / n[0];
-       return n[1] < 20.0 ? where(scaled > n[1], x[0], y) : y; }},
+       const OnnxTerm steep = scaled(x[0], n[0]), y = scaled(steep.node("Softplus"), 1.0 / n[0]);
+       return n[1] < 20.0 ? where(steep > n[1], x[0], y) : y; }},
     {.name = "logsigmoid", .formula = [](Terms x, Numbers) { return -(-x[0]).node("Softplus"); }},
     {.name = "softsign", .type = "Softsign"},
     {.name = "mish", .formula = [](Terms x, Numbers) { return x[0] * x[0].node("Softplus").node("Tanh"); }},
@@ -174,7 +190,7 @@ inline constexpr OnnxFormula kOnnxFormulas[] = {
     {.name = "hardswish", .type = "HardSwish"},
     {.name = "glu", .formula = [](Terms x, Numbers) { return x[0] * x[1].node("Sigmoid"); }},
     {.name = "snake", .formula = [](Terms x, Numbers) {
-       const OnnxTerm s = (x[1] * x[0]).node("Sin");
+       const OnnxTerm s = (x[0] * x[1]).node("Sin");
        return x[0] + s * s / x[1]; }},
 };
 // clang-format on
