@@ -160,10 +160,12 @@ Term formula<KlDivLog>(const Term& x, const Term& y, double) {
 
 template <template <class> class F>
 OnnxValue value_onnx(OnnxCall& call, const LossAttr& attr) {
-  const DType dtype = call.in[0].dtype();
   const std::vector<OnnxValue> operands = call.broadcast_operands();
-  const Term each = formula<F>({&call, operands[0], dtype}, {&call, operands[1], dtype}, attr.parameter);
+  const Term x{&call, operands[0], call.in[0].dtype()}, y{&call, operands[1], call.in[1].dtype()};
+  const Term each = formula<F>(x, y, attr.parameter);
   if (!attr.reduced) return each.value;
+  // ONNX Runtime's mean over nothing is 0.
+  if (attr.divisor == 0.0) return x.number(std::numeric_limits<double>::quiet_NaN()).value;
   return each.node(attr.divisor == 1.0 ? "ReduceSum" : "ReduceMean", {}, {{"keepdims", false}}).value;
 }
 
