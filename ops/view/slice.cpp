@@ -55,13 +55,27 @@ OnnxValue select_onnx(OnnxCall& call, const RangeAttr& attr) {
   return call.add("Squeeze", {range_onnx(call, {attr.axis, attr.start, 1, attr.extent}),
                               call.integers({static_cast<std::int64_t>(attr.axis)})});
 }
+// Zeros between elements: (..., n, ...) -> (..., n, 1, ...) -> (..., n, step, ...) -> (..., n step, ...).
 OnnxValue embed_onnx(OnnxCall& call, const RangeAttr& attr) {
-  if (attr.step != 1) call.refuse("ONNX has no counterpart of zeros between elements");
+  const auto axis = static_cast<std::int64_t>(attr.axis);
+  const auto pad = [&](OnnxValue x, std::size_t rank, std::size_t at, std::int64_t before, std::int64_t after) {
+    std::vector<std::int64_t> pads(2 * rank);
+    pads[at] = before;
+    pads[rank + at] = after;
+    return call.add("Pad", {x, call.integers(pads)});
+  };
   const std::size_t rank = call.in[0].shape().size();
-  std::vector<std::int64_t> pads(2 * rank);
-  pads[attr.axis] = attr.start;
-  pads[rank + attr.axis] = attr.extent - attr.start - attr.length;
-  return call.add("Pad", {call.operand(0), call.integers(pads)});
+  OnnxValue x = call.operand(0);
+  std::int64_t length = attr.length;
+  if (attr.step != 1 && length > 1) {
+    x = pad(call.add("Unsqueeze", {x, call.integers({axis + 1})}), rank + 1, attr.axis + 1, 0, attr.step - 1);
+    Shape shape = call.in[0].shape();
+    shape[attr.axis] = length * attr.step;
+    x = call.reshape(x, shape);
+    length = (length - 1) * attr.step + 1;
+    x = call.add("Slice", {x, call.integers({0}), call.integers({length}), call.integers({axis})});
+  }
+  return pad(x, rank, attr.axis, attr.start, attr.extent - attr.start - length);
 }
 
 constinit const OpDef<RangeAttr> narrow_op{.name = "narrow",
