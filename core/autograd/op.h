@@ -460,6 +460,8 @@ void apply_into(const OpDef<Attr>& op, Tensor& target, Operands in, const Attr& 
   detail::check_operands(op.name, in, op.optional);
   detail::check_target(op.name, target, op.infer.one(in, attr));
   detail::CallTrace* const trace = detail::CallTrace::current();
+  if (trace != nullptr) [[unlikely]]
+    trace->overwrites(target);
   {
     const detail::TraceScope inside(nullptr);
     detail::compute_into(op, target, in, attr);

@@ -80,6 +80,8 @@ class ADJOINT_API CallTrace {
 
   /// Follows every call of an operator that is not part of another operator.
   virtual void called(const OperatorCall& call) = 0;
+  /// Precedes an operator's write to a tensor that is there already.
+  virtual void overwrites(const Tensor& target) = 0;
   /// Precedes an access to a tensor's elements outside of operators.
   virtual void accesses(const Tensor& tensor, bool writes) = 0;
   /// Precedes a use of random numbers.

@@ -111,6 +111,12 @@ class Trace final : public CallTrace {
     }
   }
 
+  void overwrites(const Tensor& target) override {
+    const TraceScope paused(nullptr);
+    if (!is_derived(target)) value_of(target);  // it may be an operand
+    keep_constants(target);
+  }
+
   void accesses(const Tensor& tensor, bool writes) override {
     const TraceScope paused(nullptr);
     const char* const op = this_call();
@@ -118,7 +124,9 @@ class Trace final : public CallTrace {
       refuse_to_write("save_onnx: a network must compute with operators alone; got {}, which {} elements", op,
                       writes ? "writes" : "reads");
     }
-    if (writes) forget(tensor, op);
+    if (!writes) return;
+    keep_constants(tensor);
+    forget(tensor, op);
   }
 
   void draws() override {
@@ -306,13 +314,13 @@ class Trace final : public CallTrace {
       all.push_back({tensor, id, true});
       return;
     }
-    const bool has_views =
-        std::any_of(all.begin(), all.end(), [&](const Known& known) { return !same_elements(known.tensor, tensor); });
+    const bool has_views = std::any_of(all.begin(), all.end(), [&](const Known& known) {
+      return known.derived && !same_elements(known.tensor, tensor);
+    });
     if (has_views ||
         static_cast<std::size_t>(tensor.numel()) * element_size(tensor.dtype()) != tensor.impl()->storage->nbytes())
       refuse_to_write("save_onnx: a tensor that is written to must have no views; got {}; use the function without `_`",
                       op);
-    keep_constants(all);
     all.assign(1, {tensor, id, true});
   }
 
@@ -326,13 +334,15 @@ class Trace final : public CallTrace {
         refuse_to_write(
             "save_onnx: a tensor that is written to must have no views; got {}; use the function without `_`", op);
     }
-    keep_constants(found->second);
     known_.erase(found);
   }
 
-  // Constants that a graph has already are copied before their elements change.
-  void keep_constants(const std::vector<Known>& all) {
-    for (const Known& known : all) {
+  // Copies the constants that the graph has of a storage, before it is written to.
+  void keep_constants(const Tensor& target) {
+    const auto found = known_.find(storage_of(target));
+    if (found == known_.end()) return;
+    for (const Known& known : found->second) {
+      if (known.id < 0) continue;
       Tensor& constant = graph.values[static_cast<std::size_t>(known.id)].constant;
       if (constant.defined()) constant = constant.clone();
     }
