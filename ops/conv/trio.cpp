@@ -16,14 +16,17 @@
 
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/ops/conv/check.h>
 #include <adjoint/ops/conv/kernels.h>
 #include <adjoint/ops/elementwise/activate.h>
+#include <adjoint/ops/elementwise/onnx_activation.h>
 
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <vector>
 
 namespace adjoint {
 namespace {
@@ -201,6 +204,85 @@ constexpr bool (*conv_in_channels_last)(Operands, Results, const ConvAttr&) = nu
 constexpr bool (*conv_weight_in_channels_last)(Operands, Results, const ConvGeometry&) = nullptr;
 #endif
 
+// ---- ONNX.
+
+std::vector<std::int64_t> spatial(const ConvGeometry& g, const Extent2& values) {
+  return {values.end() - g.rank, values.end()};
+}
+
+OnnxAttributes conv_attributes(const ConvGeometry& g) {
+  std::vector<std::int64_t> pads = spatial(g, g.padding);
+  pads.insert(pads.end(), g.padding.end() - g.rank, g.padding.end());
+  return {{"kernel_shape", spatial(g, g.kernel)},
+          {"strides", spatial(g, g.stride)},
+          {"pads", pads},
+          {"dilations", spatial(g, g.dilation)},
+          {"group", g.groups}};
+}
+
+// The smallest image that holds `count` positions, without its padding.
+std::int64_t least_image(const ConvGeometry& g, std::size_t axis, std::int64_t count) {
+  return (count - 1) * g.stride[axis] + (g.kernel[axis] - 1) * g.dilation[axis] + 1 - 2 * g.padding[axis];
+}
+
+// Conv computes all positions that the image holds, which may be more than the feature has.
+OnnxValue feature_onnx(OnnxCall& call, OnnxValue image, OnnxValue filter, OnnxValue bias, const ConvGeometry& g) {
+  const OnnxValue feature = call.add("Conv", {image, filter, bias}, conv_attributes(g));
+  std::vector<std::int64_t> axes, starts, ends;
+  for (std::size_t axis = g.rank == 1 ? 1 : 0; axis < 2; ++axis) {
+    if (least_image(g, axis, g.feature[axis] + 1) > g.image[axis]) continue;
+    axes.push_back(static_cast<std::int64_t>(axis) + g.rank);
+    starts.push_back(0);
+    ends.push_back(g.feature[axis]);
+  }
+  if (axes.empty()) return feature;
+  return call.add("Slice", {feature, call.integers(starts), call.integers(ends), call.integers(axes)});
+}
+
+OnnxValue conv_onnx(OnnxCall& call, const ConvAttr& attr) {
+  const OnnxValue feature = feature_onnx(call, call.operand(0), call.operand(1), call.operand(2), attr.geometry);
+  return activation_onnx(call, feature, attr.activation);
+}
+
+OnnxValue conv_transpose_onnx(OnnxCall& call, const ConvAttr& attr) {
+  const ConvGeometry& g = attr.geometry;
+  const Extent2 beyond{g.image[0] - least_image(g, 0, g.feature[0]), g.image[1] - least_image(g, 1, g.feature[1])};
+  // ONNX Runtime errs where output_padding reaches the stride: zeros behind the feature replace it.
+  const Extent2 zeros{beyond[0] / g.stride[0], beyond[1] / g.stride[1]};
+  OnnxValue feature = call.operand(0);
+  if (zeros != Extent2{}) {
+    std::vector<std::int64_t> pads(static_cast<std::size_t>(4 + g.rank)), behind = spatial(g, zeros);
+    pads.insert(pads.end(), behind.begin(), behind.end());
+    feature = call.add("Pad", {feature, call.integers(pads)});
+  }
+  OnnxAttributes attributes = conv_attributes(g);
+  const Extent2 rest{beyond[0] % g.stride[0], beyond[1] % g.stride[1]};
+  if (rest != Extent2{}) attributes.emplace_back("output_padding", spatial(g, rest));
+  const OnnxValue image = call.add("ConvTranspose", {feature, call.operand(1), call.operand(2)}, attributes);
+  return activation_onnx(call, image, attr.activation);
+}
+
+// A convolution over samples as channels, with the feature as filter: stride and dilation change places. A group's
+// image channels are its samples, so that the filter's channels of all groups are computed side by side.
+OnnxValue conv_weight_onnx(OnnxCall& call, const ConvGeometry& g) {
+  const std::int64_t channels = g.image_channels_per_group();
+  ConvGeometry by_sample = g;
+  std::swap(by_sample.kernel, by_sample.feature);
+  std::swap(by_sample.stride, by_sample.dilation);
+  std::vector<std::int64_t> grouped{g.batch, g.groups, channels}, joined{channels, g.groups * g.batch}, turned{2, 1, 0},
+      swapped{1, 0};
+  for (const std::int64_t extent : spatial(g, g.image)) {
+    turned.push_back(static_cast<std::int64_t>(grouped.size()));
+    swapped.push_back(static_cast<std::int64_t>(joined.size()));
+    grouped.push_back(extent);
+    joined.push_back(extent);
+  }
+  const OnnxValue groups = call.add("Transpose", {call.reshape(call.operand(0), grouped)}, {{"perm", turned}});
+  const OnnxValue feature = call.add("Transpose", {call.operand(1)}, {{"perm", swapped}});
+  return call.add("Transpose", {feature_onnx(call, call.reshape(groups, joined), feature, {}, by_sample)},
+                  {{"perm", swapped}});
+}
+
 constinit const OpDef<ConvAttr> conv_op{
     .name = "conv",
     .infer = [](Operands in,
@@ -212,6 +294,7 @@ constinit const OpDef<ConvAttr> conv_op{
     .optional = kBias,
     .mixed_precision = MixedPrecision::kLow,
     .cost = [](Operands in, Operands, const ConvAttr& attr) { return cost(in, attr.geometry); },
+    .onnx = conv_onnx,
     .joint_vjp = {saves, conv_gradients}};
 
 constinit const OpDef<ConvAttr> conv_transpose_op{
@@ -225,6 +308,7 @@ constinit const OpDef<ConvAttr> conv_transpose_op{
     .optional = kBias,
     .mixed_precision = MixedPrecision::kLow,
     .cost = [](Operands in, Operands, const ConvAttr& attr) { return cost(in, attr.geometry); },
+    .onnx = conv_transpose_onnx,
     .joint_vjp = {saves, conv_transpose_gradients}};
 
 constinit const OpDef<ConvGeometry> conv_weight_op{
@@ -236,6 +320,7 @@ constinit const OpDef<ConvGeometry> conv_weight_op{
     .channels_last = conv_weight_in_channels_last,
     .mixed_precision = MixedPrecision::kLow,
     .cost = [](Operands in, Operands, const ConvGeometry& geometry) { return cost(in, geometry); },
+    .onnx = conv_weight_onnx,
     .vjp = {{{kSaveIn1, [](const WeightCtx& c) { return conv_transpose(c.in[1], c.grad, {}, c.attr); }},
              {kSaveIn0, [](const WeightCtx& c) { return conv(c.in[0], c.grad, {}, c.attr); }}}}};
 
