@@ -29,6 +29,7 @@ struct PoolAttr {
   bool counts_padding = true;  // in that number
   bool with_indices =
       false;  // of maxima: as a result, int64; else kept for the gradient, int32 if that is large enough
+  bool ceil_mode = false;  // windows may begin where they do not end
 
   ADJOINT_HD std::int64_t in_plane() const { return std::int64_t{h.in} * w.in; }
   ADJOINT_HD std::int64_t out_plane() const { return std::int64_t{h.out} * w.out; }
