@@ -22,6 +22,7 @@ struct ResampleAttr {
   Filter filter = Filter::kLinear;
   bool align_corners = false;
   bool antialias = false;
+  double scale = 0.0;  // the caller's factor; 0: the caller gave out_extent
 };
 
 /// Both axes of planes (H, W); a signal has height 1. The matrix of an axis whose extent does not change is the

@@ -4,6 +4,7 @@
 
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/pool/pool.h>
@@ -12,6 +13,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <vector>
 
 namespace adjoint {
 namespace {
@@ -78,6 +80,94 @@ std::optional<PlaneAttr> in_memory_order(Operands in, const PlaneAttr& attr) {
   return own;
 }
 
+// ---- ONNX, whose Resize computes positions in float32.
+
+float onnx_scale(const ResampleAttr& attr) {
+  if (attr.scale > 0.0 && !stays(attr)) return static_cast<float>(attr.scale);
+  return static_cast<float>(attr.out_extent) / static_cast<float>(attr.in_extent);
+}
+
+// Whether the factor gives the result's extent.
+bool resizes_by_scale(const ResampleAttr& attr) {
+  const float scaled = static_cast<float>(attr.in_extent) * onnx_scale(attr);
+  return stays(attr) || (attr.scale > 0.0 && static_cast<std::int64_t>(scaled) == attr.out_extent);
+}
+
+// Whether Resize copies the same inputs: a position that is a whole number may be rounded to less.
+bool copies_alike(const ResampleAttr& attr) {
+  const float scale = onnx_scale(attr);
+  for (std::int64_t o = 0; o < attr.out_extent && !stays(attr); ++o) {
+    const auto to = static_cast<float>(o);
+    const float from =
+        attr.filter == Filter::kNearest ? std::floor(to / scale) : std::round((to + 0.5F) / scale - 0.5F);
+    if (band::clamped(static_cast<std::int64_t>(from), attr.in_extent) != band::run_of(attr, o).start) return false;
+  }
+  return true;
+}
+
+// One axis, by the inputs that it copies or by its matrix.
+OnnxValue along_axis_onnx(OnnxCall& call, OnnxValue x, const ResampleAttr& attr) {
+  if (stays(attr)) return x;
+  const bool is_height = attr.axis == -2;
+  std::vector<std::int64_t> inputs;
+  std::vector<double> matrix(static_cast<std::size_t>(attr.in_extent * attr.out_extent)),
+      weights(static_cast<std::size_t>(band::max_taps(attr)));
+  for (std::int64_t o = 0; o < attr.out_extent; ++o) {
+    const band::Run run = band::run_of(attr, o);
+    inputs.push_back(run.start);
+    band::weights_of(attr, o, weights.data());
+    for (std::int64_t i = run.start; i < run.end; ++i) {
+      const std::int64_t place = is_height ? o * attr.in_extent + i : i * attr.out_extent + o;
+      matrix[static_cast<std::size_t>(place)] = weights[static_cast<std::size_t>(i - run.start)];
+    }
+  }
+  if (band::copies(attr))
+    return call.add("Gather", {x, call.integers(inputs)}, {{"axis", static_cast<std::int64_t>(attr.axis)}});
+  const Shape shape = is_height ? Shape{attr.out_extent, attr.in_extent} : Shape{attr.in_extent, attr.out_extent};
+  const OnnxValue factor = call.constant(Tensor::from_vector(matrix, shape, {.dtype = call.in[0].dtype()}));
+  return is_height ? call.add("MatMul", {factor, x}) : call.add("MatMul", {x, factor});
+}
+
+OnnxValue resample_onnx(OnnxCall& call, const PlaneAttr& attr) {
+  const ResampleAttr& changed = stays(attr.w) ? attr.h : attr.w;
+  // Resize of operator set 17 does not antialias.
+  if (changed.antialias || (band::copies(changed) && !(copies_alike(attr.h) && copies_alike(attr.w))))
+    return along_axis_onnx(call, along_axis_onnx(call, call.operand(0), attr.h), attr.w);
+  OnnxAttributes attributes;
+  const char *mode = "nearest", *positions = changed.align_corners ? "align_corners" : "half_pixel";
+  switch (changed.filter) {
+    case Filter::kNearest:
+      positions = "asymmetric";
+      attributes.emplace_back("nearest_mode", "floor");
+      break;
+    case Filter::kNearestExact: attributes.emplace_back("nearest_mode", "round_prefer_ceil"); break;
+    case Filter::kLinear: mode = "linear"; break;
+    case Filter::kCubic: mode = "cubic"; break;
+  }
+  attributes.emplace_back("mode", mode);
+  attributes.emplace_back("coordinate_transformation_mode", positions);
+  OnnxValue x = call.operand(0);
+  Shape from = call.in[0].shape(), to = call.out[0].shape();
+  // ONNX Runtime has cubic filters for images of two or four axes, linear ones for up to four.
+  const bool as_batch = from.size() > 4 ? !band::copies(changed) : from.size() == 3 && changed.filter == Filter::kCubic;
+  if (as_batch) {
+    for (Shape* const shape : {&from, &to}) {
+      const std::int64_t height = (*shape)[shape->size() - 2], width = (*shape)[shape->size() - 1];
+      *shape = {shape->numel() / (height * width), 1, height, width};
+    }
+    x = call.reshape(x, from);
+  }
+  if (resizes_by_scale(attr.h) && resizes_by_scale(attr.w)) {
+    std::vector<float> scales(from.size(), 1.0F);
+    if (!stays(attr.h)) scales[scales.size() - 2] = onnx_scale(attr.h);
+    scales.back() = onnx_scale(attr.w);
+    x = call.add("Resize", {x, {}, call.constant(Tensor::from_vector(scales, {std::ssize(scales)}))}, attributes);
+  } else {
+    x = call.add("Resize", {x, {}, {}, call.integers(to)}, attributes);
+  }
+  return as_batch ? call.reshape(x, call.out[0].shape()) : x;
+}
+
 constinit const OpDef<PlaneAttr> resample_op{
     .name = "resample",
     .infer = [](Operands in, const PlaneAttr& attr) { return with_extents(in[0], attr, false); },
@@ -85,6 +175,7 @@ constinit const OpDef<PlaneAttr> resample_op{
     .cuda = ADJOINT_IF_CUDA(on_cuda<false>),
     .formats = Formats::kImages,
     .in_memory_order = in_memory_order,
+    .onnx = resample_onnx,
     .vjp = {{{kSaveNone, [](const Ctx<PlaneAttr>& c) { return resample_adjoint(c.grad, c.attr); }}}}};
 
 constinit const OpDef<PlaneAttr> resample_adjoint_op{
@@ -124,6 +215,7 @@ ResampleAttr axis_attr(const InterpolateParams& params, int axis, std::int64_t e
   attr.filter = kFilters[static_cast<std::size_t>(static_cast<Interpolation>(params.mode))];
   attr.align_corners = params.align_corners;
   attr.antialias = params.antialias;
+  attr.scale = scale;
   return attr;
 }
 
