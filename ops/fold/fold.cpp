@@ -3,7 +3,12 @@
 
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/ops/fold/kernels.h>
+
+#include <array>
+#include <limits>
+#include <vector>
 
 namespace adjoint {
 namespace {
@@ -30,6 +35,86 @@ void unfold_kernel(Operands in, Tensor& out, const FoldAttr& attr) {
   copy_into(image.view_as(column_shape(attr), strides, image.storage_offset()), out);
 }
 
+// ---- ONNX, one axis after the other: (N, C, H, W) <-> (N, C, kh, h, W) <-> (N, C, kh, kw, h, w). Convolutions with
+// ones and zeros would spread infinities and NaN.
+
+OnnxValue joined_onnx(OnnxCall& call, const char* type, const std::vector<OnnxValue>& parts,
+                      const OnnxAttributes& attributes = {}) {
+  return parts.size() == 1 ? parts.front() : call.add_node(type, parts, attributes, 1).front();
+}
+
+// Whether blocks are neighbours: both directions are a permutation.
+bool is_tiled(const FoldAxis& axis) {
+  return axis.stride == axis.kernel && axis.dilation == 1 && axis.padding == 0 && axis.size == axis.out * axis.kernel;
+}
+
+// The image's axis becomes the blocks' axis, and the kernel's elements become a new axis.
+OnnxValue unfold_axis_onnx(OnnxCall& call, OnnxValue x, const FoldAxis& attr, std::int64_t axis,
+                           std::int64_t kernel_axis) {
+  std::vector<OnnxValue> elements;
+  for (std::int64_t k = 0; k < attr.kernel; ++k) {
+    const std::int64_t behind = (attr.kernel - 1 - k) * attr.dilation;
+    const std::int64_t end = behind == 0 ? std::numeric_limits<std::int64_t>::max() : -behind;
+    const OnnxValue element = call.add("Slice", {x, call.integers({k * attr.dilation}), call.integers({end}),
+                                                 call.integers({axis}), call.integers({attr.stride})});
+    elements.push_back(call.add("Unsqueeze", {element, call.integers({kernel_axis})}));
+  }
+  return joined_onnx(call, "Concat", elements, {{"axis", kernel_axis}});
+}
+
+OnnxValue unfold_onnx(OnnxCall& call, const FoldAttr& attr) {
+  const auto& [batch, channels, h, w] = attr;
+  OnnxValue x = call.operand(0);
+  if (is_tiled(h) && is_tiled(w)) {
+    x = call.reshape(x, std::array{batch, channels, h.out, h.kernel, w.out, w.kernel});
+    return call.add("Transpose", {x}, {{"perm", std::vector<std::int64_t>{0, 1, 3, 5, 2, 4}}});
+  }
+  if (h.padding != 0 || w.padding != 0)
+    x = call.add("Pad", {x, call.integers({0, 0, h.padding, w.padding, 0, 0, h.padding, w.padding})});
+  return unfold_axis_onnx(call, unfold_axis_onnx(call, x, h, 2, 2), w, 4, 3);
+}
+
+// The inverse, where overlapping blocks are added. `shape` is that of x, and becomes that of the result.
+OnnxValue fold_axis_onnx(OnnxCall& call, OnnxValue x, Shape& shape, const FoldAxis& attr, std::size_t axis,
+                         std::size_t kernel_axis) {
+  const auto pad_axis = [&](OnnxValue value, std::size_t rank, std::size_t at, std::int64_t before,
+                            std::int64_t behind) {
+    std::vector<std::int64_t> pads(2 * rank);
+    pads[at] = before;
+    pads[rank + at] = behind;
+    return call.add("Pad", {value, call.integers(pads)});
+  };
+  if (attr.stride > 1) {  // zeros between blocks
+    const OnnxValue apart = call.add("Unsqueeze", {x, call.integers({static_cast<std::int64_t>(axis) + 1})});
+    shape[axis] *= attr.stride;
+    x = call.reshape(pad_axis(apart, shape.size() + 1, axis + 1, 0, attr.stride - 1), shape);
+  }
+  shape.erase(kernel_axis);
+  std::vector<OnnxValue> parts;
+  for (std::int64_t k = 0; k < attr.kernel; ++k) {
+    const OnnxValue part =
+        call.add("Gather", {x, call.number(k, kInt64)}, {{"axis", static_cast<std::int64_t>(kernel_axis)}});
+    parts.push_back(attr.kernel == 1 ? part
+                                     : pad_axis(part, shape.size(), axis - 1, k * attr.dilation,
+                                                (attr.kernel - 1 - k) * attr.dilation));
+  }
+  shape[axis - 1] = attr.size;
+  const OnnxValue sum = joined_onnx(call, "Sum", parts);
+  return call.add("Slice", {sum, call.integers({attr.padding}), call.integers({attr.padding + attr.size}),
+                            call.integers({static_cast<std::int64_t>(axis) - 1})});
+}
+
+OnnxValue fold_onnx(OnnxCall& call, const FoldAttr& attr) {
+  const OnnxValue columns = call.operand(0);
+  if (is_tiled(attr.h) && is_tiled(attr.w)) {
+    const std::vector<std::int64_t> axes{0, 1, 4, 2, 5, 3};
+    return call.reshape(call.add("Transpose", {columns}, {{"perm", axes}}), call.out[0].shape());
+  }
+  Shape shape = call.in[0].shape();
+  const OnnxValue rows = fold_axis_onnx(call, columns, shape, attr.w, 5, 3);
+  return fold_axis_onnx(call, rows, shape, attr.h, 3, 2);
+}
+
 Tensor fold_columns(const Tensor& columns, const FoldAttr& attr);
 
 constinit const OpDef<FoldAttr> unfold_op{.name = "unfold",
@@ -40,6 +125,7 @@ constinit const OpDef<FoldAttr> unfold_op{.name = "unfold",
                                           .cpu = unfold_kernel,
                                           .cuda = ADJOINT_IF_CUDA(unfold_kernel),
                                           .strided = true,
+                                          .onnx = unfold_onnx,
                                           .vjp = {{{kSaveNone, [](const Ctx<FoldAttr>& c) {
                                                       return fold_columns(c.grad, c.attr);
                                                     }}}}};
@@ -51,6 +137,7 @@ constinit const OpDef<FoldAttr> fold_op{.name = "fold",
                                             },
                                         .cpu = cpu::fold,
                                         .cuda = ADJOINT_IF_CUDA(cuda::fold),
+                                        .onnx = fold_onnx,
                                         .vjp = {{{kSaveNone, [](const Ctx<FoldAttr>& c) {
                                                     return apply(unfold_op, {c.grad}, c.attr);
                                                   }}}}};

@@ -4,6 +4,7 @@
 
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/grid/kernels.h>
 #include <adjoint/ops/index/pick.h>
@@ -87,6 +88,16 @@ void grid_sample_gradients(const Ctx<GridAttr>& c, Needs needs, Results grads) {
   }
 }
 
+constexpr std::array<const char*, 3> kModes{"bilinear", "nearest", "bicubic"};
+constexpr std::array<const char*, 3> kPaddings{"zeros", "border", "reflection"};
+
+OnnxValue grid_sample_onnx(OnnxCall& call, const GridAttr& attr) {
+  return call.add("GridSample", {call.operand(0), call.operand(1)},
+                  {{"mode", kModes[static_cast<std::size_t>(attr.mode)]},
+                   {"padding_mode", kPaddings[static_cast<std::size_t>(attr.padding)]},
+                   {"align_corners", attr.align_corners}});
+}
+
 constinit const OpDef<GridAttr> grid_sample_op{
     .name = "grid_sample",
     .infer =
@@ -96,18 +107,17 @@ constinit const OpDef<GridAttr> grid_sample_op{
     .cpu = cpu::grid_sample,
     .cuda = ADJOINT_IF_CUDA(cuda::grid_sample),
     .formats = Formats::kImages,
+    .onnx = grid_sample_onnx,
     .joint_vjp = {.saves = [](const GridAttr&, Needs) { return kSaveIn0 | kSaveIn1; }, .rule = grid_sample_gradients}};
 
 }  // namespace
 
 GridSampleMode enumerator(std::string_view name, GridSampleMode) {
-  constexpr std::array<const char*, 3> kNames{"bilinear", "nearest", "bicubic"};
-  return static_cast<GridSampleMode>(place_of("grid_sample", name, kNames));
+  return static_cast<GridSampleMode>(place_of("grid_sample", name, kModes));
 }
 
 GridSamplePadding enumerator(std::string_view name, GridSamplePadding) {
-  constexpr std::array<const char*, 3> kNames{"zeros", "border", "reflection"};
-  return static_cast<GridSamplePadding>(place_of("grid_sample", name, kNames));
+  return static_cast<GridSamplePadding>(place_of("grid_sample", name, kPaddings));
 }
 
 Tensor grid_sample(const Tensor& input, const Tensor& grid, const GridSampleParams& params) {
