@@ -3,6 +3,7 @@
 #include <adjoint/core/autograd/autocast.h>
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/ops/pad/pad.h>
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <vector>
 
 namespace adjoint {
@@ -46,6 +48,76 @@ Cost fft_cost(Operands in, Operands out, const FftAttr& attr) {
           .flop = 2.5 * rows * n * std::log2(n)};
 }
 
+// ---- ONNX.
+
+// How often each bin counts, times `scale`.
+std::vector<double> bin_weights(const FftAttr& attr, double scale) {
+  std::vector<double> weights(static_cast<std::size_t>(attr.bins()), attr.doubled ? 2.0 * scale : scale);
+  weights.front() = scale;
+  if (attr.n % 2 == 0) weights.back() = scale;
+  return weights;
+}
+
+// ONNX Runtime's DFT loses digits for lengths that are not powers of two: errors are 2e-3 for a length of 1000. A
+// product of matrices does not.
+bool is_product(const FftAttr& attr) {
+  constexpr std::int64_t kMost = 4096;
+  return (attr.n & (attr.n - 1)) != 0 && attr.n < kMost;
+}
+
+// rfft's matrix (n, 2 bins), whose columns are pairs.
+Tensor fft_matrix(const FftAttr& attr, DType dtype) {
+  const std::vector<double> weights = bin_weights(attr, attr.scale);
+  std::vector<double> matrix;
+  for (std::int64_t t = 0; t < attr.n; ++t) {
+    for (std::int64_t k = 0; k < attr.bins(); ++k) {
+      const double angle = -2.0 * std::numbers::pi * static_cast<double>(t * k % attr.n) / static_cast<double>(attr.n);
+      matrix.push_back(std::cos(angle) * weights[static_cast<std::size_t>(k)]);
+      matrix.push_back(std::sin(angle) * weights[static_cast<std::size_t>(k)]);
+    }
+  }
+  return Tensor::from_vector(matrix, {attr.n, 2 * attr.bins()}, {.dtype = dtype});
+}
+
+OnnxValue weighted_onnx(OnnxCall& call, OnnxValue spectrum, const FftAttr& attr, double scale) {
+  const DType dtype = call.in[0].dtype();
+  if (attr.doubled) {
+    const Tensor weights = Tensor::from_vector(bin_weights(attr, scale), {attr.bins(), 1}, {.dtype = dtype});
+    return call.add("Mul", {spectrum, call.constant(weights)});
+  }
+  return scale == 1.0 ? spectrum : call.add("Mul", {spectrum, call.number(scale, dtype)});
+}
+
+// DFT along the axis before the last of x, which has `rank` axes: DFT wants three at least.
+OnnxValue dft_onnx(OnnxCall& call, OnnxValue x, std::int64_t rank, OnnxValue length, const char* kind) {
+  if (rank == 2) x = call.add("Unsqueeze", {x, call.integers({0})});
+  const std::int64_t axis = std::max<std::int64_t>(rank, 3) - 2;
+  x = call.add("DFT", {x, length}, {{"axis", axis}, {kind, true}});
+  return rank == 2 ? call.add("Squeeze", {x, call.integers({0})}) : x;
+}
+
+OnnxValue rfft_onnx(OnnxCall& call, const FftAttr& attr) {
+  if (is_product(attr)) {
+    const OnnxValue matrix = call.constant(fft_matrix(attr, call.in[0].dtype()));
+    return call.reshape(call.add("MatMul", {call.operand(0), matrix}), call.out[0].shape());
+  }
+  const OnnxValue pairs = call.add("Unsqueeze", {call.operand(0), call.integers({-1})});
+  return weighted_onnx(call, dft_onnx(call, pairs, call.in[0].dim() + 1, {}, "onesided"), attr, attr.scale);
+}
+
+// The real part of the transform of half a spectrum, where bins count for their conjugates, too.
+OnnxValue irfft_onnx(OnnxCall& call, const FftAttr& attr) {
+  if (is_product(attr)) {
+    Shape shape = call.out[0].shape();
+    shape[shape.size() - 1] = 2 * attr.bins();
+    const Tensor matrix = fft_matrix(attr, call.in[0].dtype()).transpose(0, 1).contiguous();
+    return call.add("MatMul", {call.reshape(call.operand(0), shape), call.constant(matrix)});
+  }
+  const OnnxValue half = weighted_onnx(call, call.operand(0), attr, attr.scale * static_cast<double>(attr.n));
+  const OnnxValue pairs = dft_onnx(call, half, call.in[0].dim(), call.number(attr.n, kInt64), "inverse");
+  return call.add("Gather", {pairs, call.number(0, kInt64)}, {{"axis", std::int64_t{-1}}});
+}
+
 extern constinit const OpDef<FftAttr> irfft_op;
 
 constinit const OpDef<FftAttr> rfft_op{.name = "rfft",
@@ -54,6 +126,7 @@ constinit const OpDef<FftAttr> rfft_op{.name = "rfft",
                                        .cuda = ADJOINT_IF_CUDA(cuda::rfft),
                                        .mixed_precision = MixedPrecision::kFull,
                                        .cost = fft_cost,
+                                       .onnx = rfft_onnx,
                                        .vjp = {{{.rule = [](const Ctx<FftAttr>& c) {
                                          return apply(irfft_op, {c.grad}, c.attr);
                                        }}}}};
@@ -64,6 +137,7 @@ constinit const OpDef<FftAttr> irfft_op{.name = "irfft",
                                         .cuda = ADJOINT_IF_CUDA(cuda::irfft),
                                         .mixed_precision = MixedPrecision::kFull,
                                         .cost = fft_cost,
+                                        .onnx = irfft_onnx,
                                         .vjp = {{{.rule = [](const Ctx<FftAttr>& c) {
                                           return apply(rfft_op, {c.grad}, c.attr);
                                         }}}}};

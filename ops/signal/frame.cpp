@@ -2,9 +2,13 @@
 
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/signal/kernels.h>
 #include <adjoint/ops/view/view.h>
+
+#include <numeric>
+#include <vector>
 
 namespace adjoint {
 namespace {
@@ -27,10 +31,47 @@ TensorSpec signal_spec(Operands in, const FrameAttr& attr) {
   return {shape, in[0].dtype()};
 }
 
+// x at the starts of frames, for any length, plus the places in a frame.
+OnnxValue frame_onnx(OnnxCall& call, const FrameAttr& attr) {
+  const OnnxValue x = call.operand(0), length = call.add("Shape", {x}, {{"start", std::int64_t{-1}}});
+  const OnnxValue end = call.add("Squeeze", {call.add("Sub", {length, call.integers({attr.size - 1})})});
+  const OnnxValue starts = call.add("Range", {call.number(0, kInt64), end, call.number(attr.hop, kInt64)});
+  std::vector<std::int64_t> places(static_cast<std::size_t>(attr.size));
+  std::iota(places.begin(), places.end(), std::int64_t{0});
+  const OnnxValue column = call.add("Unsqueeze", {starts, call.integers({1})});
+  return call.add("Gather", {x, call.add("Add", {column, call.integers(places)})}, {{"axis", std::int64_t{-1}}});
+}
+
+// Parts of `hop` elements, the same of each frame, are signals without overlap: (..., T, hop) -> (..., T hop). A sum
+// adds them, each shifted by its place in the frame.
+OnnxValue overlap_add_onnx(OnnxCall& call, const FrameAttr& attr) {
+  const std::int64_t parts = (attr.size - 1) / attr.hop + 1, rank = call.in[0].dim();
+  const auto pad_last = [&](OnnxValue x, std::int64_t axes, std::int64_t before, std::int64_t behind) {
+    std::vector<std::int64_t> pads(static_cast<std::size_t>(2 * axes));
+    pads[static_cast<std::size_t>(axes - 1)] = before;
+    pads.back() = behind;
+    return before == 0 && behind == 0 ? x : call.add("Pad", {x, call.integers(pads)});
+  };
+  const OnnxValue frames = pad_last(call.operand(0), rank, 0, parts * attr.hop - attr.size);
+  Shape shape = call.out[0].shape();
+  shape[shape.size() - 1] = call.in[0].size(-2) * attr.hop;
+  std::vector<OnnxValue> signals;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    OnnxValue own = frames;
+    if (parts > 1)
+      own = call.add("Slice", {frames, call.integers({part * attr.hop}), call.integers({(part + 1) * attr.hop}),
+                               call.integers({-1})});
+    signals.push_back(pad_last(call.reshape(own, shape), rank - 1, part * attr.hop, (parts - 1 - part) * attr.hop));
+  }
+  const OnnxValue sum = parts == 1 ? signals.front() : call.add_node("Sum", signals, {}, 1).front();
+  return pad_last(sum, rank - 1, 0, attr.length - shape[shape.size() - 1] - (parts - 1) * attr.hop);
+}
+
 Tensor added(const Tensor& frames, const FrameAttr& attr);
 
 constinit const OpDef<FrameAttr> frame_op{.name = "frame",
                                           .view = frames_view,
+                                          .onnx = frame_onnx,
                                           .vjp = {{{.rule = [](const Ctx<FrameAttr>& c) {
                                             return added(c.grad, c.attr);
                                           }}}}};
@@ -39,6 +80,7 @@ constinit const OpDef<FrameAttr> overlap_add_op{.name = "overlap_add",
                                                 .infer = signal_spec,
                                                 .cpu = cpu::overlap_add,
                                                 .cuda = ADJOINT_IF_CUDA(cuda::overlap_add),
+                                                .onnx = overlap_add_onnx,
                                                 .vjp = {{{.rule = [](const Ctx<FrameAttr>& c) {
                                                   return apply(frame_op, {c.grad}, c.attr);
                                                 }}}}};

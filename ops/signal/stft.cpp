@@ -2,6 +2,7 @@
 
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/join/join.h>
@@ -14,6 +15,7 @@
 #include <adjoint/ops/view/view.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace adjoint {
 namespace {
@@ -33,11 +35,17 @@ Tensor magnitude_gradient(const Ctx<MagnitudeAttr>& c) {
   return where(positive, c.grad, 0.0).unsqueeze(-1) * (c.in[0] / where(positive, c.out, 1.0).unsqueeze(-1));
 }
 
+OnnxValue magnitude_onnx(OnnxCall& call, const MagnitudeAttr& attr) {
+  return call.add(attr.squared ? "ReduceSumSquare" : "ReduceL2", {call.operand(0)},
+                  {{"axes", std::vector<std::int64_t>{-1}}, {"keepdims", false}});
+}
+
 constinit const OpDef<MagnitudeAttr> magnitude_op{
     .name = "magnitudes",
     .infer = magnitude_spec,
     .cpu = cpu::magnitudes,
     .cuda = ADJOINT_IF_CUDA(cuda::magnitudes),
+    .onnx = magnitude_onnx,
     .joint_vjp = {.saves = [](const MagnitudeAttr& attr,
                               Needs) { return attr.squared ? kSaveIn0 : kSaveIn0 | kSaveOut; },
                   .rule = [](const Ctx<MagnitudeAttr>& c, Needs, Results grads) { grads[0] = magnitude_gradient(c); }}};
