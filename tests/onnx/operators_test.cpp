@@ -27,6 +27,7 @@ const std::map<std::string, std::string>& unwritable() {
   static const std::map<std::string, std::string> functions = {
       {"ctc_loss", "reads elements"},  // targets decide which nodes there are
       {"gradient_penalty", "a network must"},
+      {"istft/window", "reads elements"},              // of a window that is an input, which must not be too small
       {"repeat_interleave/tensor", "reads elements"},  // repeats decide the result's shape
   };
   return functions;
@@ -49,6 +50,41 @@ const std::map<std::string, std::string>& deviating() {
       {"prelu", "ONNX Runtime's PRelu of infinities is NaN"},
   };
   return functions;
+}
+
+// Those whose examples with infinities or NaN ONNX Runtime computes otherwise, and which are left out.
+const std::map<std::string, std::string>& only_finite() {
+  static const std::string bins = "imaginary parts of the first and last bin, which do not count, are multiplied by 0";
+  static const std::string maxima = "MaxPool passes over NaN, and some of its kernels over -infinity";
+  static const std::map<std::string, std::string> functions = {
+      {"max_pool1d", maxima},
+      {"max_pool2d", maxima},
+      {"max_pool1d_with_indices", maxima},
+      {"max_pool2d_with_indices", maxima},
+      {"adaptive_max_pool1d", maxima},
+      {"adaptive_max_pool2d", maxima},
+      {"adaptive_max_pool1d_with_indices", maxima},
+      {"adaptive_max_pool2d_with_indices", maxima},
+      {"grid_sample", "GridSample does not take NaN for the image's edge"},
+      {"irfft", bins},
+      {"irfft2", bins},
+  };
+  return functions;
+}
+
+// Those whose examples without elements are left out.
+const std::map<std::string, std::string>& only_filled() {
+  static const std::string reduction = "ONNX Runtime's reductions leave axes where there are no elements";
+  static const std::map<std::string, std::string> functions = {{"spectrogram", reduction},
+                                                               {"mel_spectrogram", reduction}};
+  return functions;
+}
+
+bool is_empty(const std::vector<Tensor>& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return x.numel() == 0; });
+}
+bool is_finite(const std::vector<Tensor>& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return isfinite(x).all().item<bool>(); });
 }
 
 std::string function_of(const OperatorCase& c) { return c.name.substr(0, c.name.find('/')); }
@@ -89,6 +125,8 @@ TEST_F(OnnxOperators, AreWrittenOrRefused) {
       run.name = c.name + " " + std::to_string(runs.size());
       run.model = folder / (std::to_string(runs.size()) + ".onnx");
       for (const Tensor& x : example.inputs) run.inputs.push_back(x.dtype() == kFloat64 ? x.to(kFloat32) : x);
+      if (only_filled().contains(function_of(c)) && is_empty(run.inputs)) continue;
+      if (only_finite().contains(function_of(c)) && !is_finite(run.inputs)) continue;
       std::string error;
       try {
         run.expected = c.call(run.inputs);
