@@ -8,6 +8,7 @@
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/base/context.h>
 #include <adjoint/core/graph/call_trace.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/graph/step_capture.h>
 #include <adjoint/core/tensor/convert.h>
 #include <adjoint/core/tensor/copy.h>
@@ -451,6 +452,17 @@ Tensor& Tensor::zero_() {
   return fill_(0.0);
 }
 
+namespace {
+
+// The source in the target's dtype and shape.
+OnnxValue copied_onnx(OnnxCall& call, const Shape& shape) {
+  OnnxValue value = call.operand(0);
+  if (call.in[0].dtype() != call.out[0].dtype()) value = call.cast(value, call.out[0].dtype());
+  return call.in[0].shape() == shape ? value : call.add("Expand", {value, call.integers(shape)});
+}
+
+}  // namespace
+
 Tensor& Tensor::copy_(const Tensor& source) {
   const OpScope scope("copy_");
   check_writable("copy_", *this, {&source, 1});
@@ -458,6 +470,10 @@ Tensor& Tensor::copy_(const Tensor& source) {
   ADJOINT_CHECK(broadcast_shapes("copy_", shape(), source.shape()) == shape(),
                 "copy_: source must broadcast to the tensor's shape; got source {}, tensor {}", source.shape(),
                 shape());
+  detail::CallTrace* const trace = detail::CallTrace::current();
+  if (trace != nullptr) [[unlikely]]
+    trace->overwrites(*this);
+  const detail::TraceScope inside(nullptr);
   Strides strides = Dims::filled(shape().size(), 0);
   const std::size_t lead = shape().size() - source.shape().size();
   for (std::size_t axis = 0; axis < source.shape().size(); ++axis) {
@@ -471,6 +487,10 @@ Tensor& Tensor::copy_(const Tensor& source) {
     broadcast = copy;
   }
   copy_into(broadcast, *this);
+  if (trace != nullptr) [[unlikely]] {
+    const OnnxRule<Shape> rule(copied_onnx);
+    trace->called(detail::OperatorCallOf<Shape>("copy_", rule, {&source, 1}, {this, 1}, shape(), true));
+  }
   return *this;
 }
 

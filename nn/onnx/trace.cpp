@@ -256,8 +256,10 @@ class Trace final : public CallTrace {
       return known->id;
     }
     if (is_derived(tensor))
-      refuse_to_write("save_onnx: a view of a network's tensor must be made by an operator; got {}, which uses another",
-                      this_call());
+      refuse_to_write(
+          "save_onnx: a view of a network's tensor must be made by an operator, after writes to the tensor; got {}, "
+          "which uses another",
+          this_call());
     const std::int32_t id = add_value(tensor);
     graph.values.back().shape = tensor.shape();
     if (const auto named = names_.find(storage_of(tensor)); named != names_.end()) {
@@ -314,13 +316,7 @@ class Trace final : public CallTrace {
       all.push_back({tensor, id, true});
       return;
     }
-    const bool has_views = std::any_of(all.begin(), all.end(), [&](const Known& known) {
-      return known.derived && !same_elements(known.tensor, tensor);
-    });
-    if (has_views ||
-        static_cast<std::size_t>(tensor.numel()) * element_size(tensor.dtype()) != tensor.impl()->storage->nbytes())
-      refuse_to_write("save_onnx: a tensor that is written to must have no views; got {}; use the function without `_`",
-                      op);
+    check_whole(tensor, op);
     all.assign(1, {tensor, id, true});
   }
 
@@ -329,12 +325,15 @@ class Trace final : public CallTrace {
     const auto found = known_.find(storage_of(tensor));
     if (found == known_.end()) return;
     const TraceScope paused(nullptr);
-    for (const Known& known : found->second) {
-      if (known.derived && !same_elements(known.tensor, tensor))
-        refuse_to_write(
-            "save_onnx: a tensor that is written to must have no views; got {}; use the function without `_`", op);
-    }
+    if (is_derived(tensor)) check_whole(tensor, op);
     known_.erase(found);
+  }
+
+  // Views that are older than the write are unknown from then on, so that their use throws.
+  static void check_whole(const Tensor& target, const char* op) {
+    if (static_cast<std::size_t>(target.numel()) * element_size(target.dtype()) == target.impl()->storage->nbytes())
+      return;
+    refuse_to_write("save_onnx: views of a tensor must not be written to; got {}; use the function without `_`", op);
   }
 
   // Copies the constants that the graph has of a storage, before it is written to.
