@@ -61,6 +61,22 @@ Dims axes_of(const ReduceAttr& attr) {
   return axes;
 }
 
+OnnxValue reduced_onnx(OnnxCall& call, std::string_view kind, OnnxValue x, const ReduceAttr& attr) {
+  const Dims axes = axes_of(attr);
+  const std::string type = fmt::format("Reduce{}", kind);
+  OnnxAttributes attributes{{"keepdims", attr.keepdim}};
+  if (axes.size() == attr.from.size()) return call.add(type, {x}, attributes);  // all of them
+  const std::vector<std::int64_t> numbers(axes.begin(), axes.end());
+  if (kind == "Sum") return call.add(type, {x, call.integers(numbers)}, attributes);
+  attributes.emplace_back("axes", numbers);
+  return call.add(type, {x}, attributes);
+}
+
+OnnxValue summand_onnx(OnnxCall& call) {
+  const DType dtype = call.in[0].dtype();
+  return is_floating_point(dtype) || dtype == kInt64 ? call.operand(0) : call.cast(call.operand(0), kInt64);
+}
+
 ReduceAttr attributes(const char* op, const Tensor& input, const Dims& axes, bool keepdim) {
   check_defined(op, "input", input);
   ReduceAttr attr{input.shape(), 0, keepdim, 1.0};

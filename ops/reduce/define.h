@@ -2,6 +2,7 @@
 #pragma once
 
 #include <adjoint/core/autograd/op.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/reduce/kernels.h>
 #include <adjoint/ops/view/memory_order.h>
@@ -59,6 +60,11 @@ template <class Attr>
 Tensor unrounded(const OpDef<Attr>& op, const Ctx<Attr>& c) {
   return element_size(c.out.dtype()) == 2 ? apply_all(op, {widened(c.in[0])}, c.attr)[0] : c.out;
 }
+
+/// A node of ONNX's type Reduce<kind>, whose input `x` has the operand's shape.
+OnnxValue reduced_onnx(OnnxCall& call, std::string_view kind, OnnxValue x, const ReduceAttr& attr);
+/// The operand of a sum: integers and bool become int64.
+OnnxValue summand_onnx(OnnxCall& call);
 
 /// Throws Error, naming `op`, for axes that are named twice or that the input does not have.
 ReduceAttr attributes(const char* op, const Tensor& input, const Dims& axes, bool keepdim);

@@ -24,8 +24,9 @@ struct PowerAttr {
   double p;
 };
 
-/// Along the middle axis of (outer, extent, inner).
+/// Along the middle axis of an operand that is seen as (outer, extent, inner).
 struct PlaceAttr {
+  Shape from;  // the operand's
   std::int64_t outer;
   std::int64_t extent;
   std::int64_t inner;

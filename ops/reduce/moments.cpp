@@ -41,6 +41,33 @@ Tensor variance_gradient(const Tensor& g, const Tensor& deviation) {
   return masked_fill(g / 2.0 / masked_fill(deviation, nothing, 1.0), nothing, 0.0);
 }
 
+// The variance, or its root, and the mean. The graph computes the divisor, because extents may change.
+OnnxValue variance_onnx(OnnxCall& call, const VarianceAttr& attr) {
+  const ReduceAttr& reduce = attr.reduce;
+  const OnnxValue x = call.operand(0);
+  ReduceAttr kept = reduce;
+  kept.keepdim = true;
+  const OnnxValue mean = reduced_onnx(call, "Mean", x, kept);
+  const OnnxValue distance = call.add("Sub", {x, mean}), square = call.add("Mul", {distance, distance});
+  const std::int64_t correction = reduced_numel(reduce) - static_cast<std::int64_t>(reduce.divisor);
+  OnnxValue variance;
+  if (correction == 0) {
+    variance = reduced_onnx(call, "Mean", square, reduce);
+  } else {
+    std::vector<std::int64_t> extents;
+    for (const std::int64_t axis : axes_of(reduce)) extents.push_back(reduce.from[static_cast<std::size_t>(axis)]);
+    const OnnxValue count = call.add("ReduceProd", {call.integers(extents)}, {{"keepdims", false}});
+    const OnnxValue divisor = call.add("Sub", {count, call.number(correction, kInt64)});
+    const OnnxValue sum = reduced_onnx(call, "Sum", square, reduce);
+    variance = call.add("Div", {sum, call.cast(divisor, call.in[0].dtype())});
+  }
+  if (call.out.size() == 2) {
+    const Dims axes = axes_of(reduce);
+    call.set_result(1, reduce.keepdim || axes.empty() ? mean : call.add("Squeeze", {mean, call.integers(axes)}));
+  }
+  return attr.root ? call.add("Sqrt", {variance}) : variance;
+}
+
 constexpr OpDef<VarianceAttr> variance_op(const char* name, Vjp<VarianceAttr> rule) {
   return {.name = name,
           .infer =
@@ -49,6 +76,7 @@ constexpr OpDef<VarianceAttr> variance_op(const char* name, Vjp<VarianceAttr> ru
               },
           .cpu = cpu::variance,
           .cuda = ADJOINT_IF_CUDA(cuda::variance),
+          .onnx = variance_onnx,
           .vjp = {{rule}}};
 }
 
@@ -90,6 +118,7 @@ constexpr OpDef<VarianceAttr> two_op(const char* name) {
           .infer = two_specs,
           .cpu = cpu::mean_and_variance,
           .cuda = ADJOINT_IF_CUDA(cuda::mean_and_variance),
+          .onnx = variance_onnx,
           .joint_vjp = {.saves = [](const VarianceAttr& attr,
                                     Needs) { return attr.root ? kSaveIn0 | kSaveOut : kSaveIn0; },
                         .rule = two_gradients}};

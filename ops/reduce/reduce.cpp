@@ -21,6 +21,14 @@ TensorSpec sum_spec(Operands in, const ReduceAttr& attr) {
   return {result_shape(attr), is_floating_point(dtype) ? dtype : kInt64};
 }
 
+OnnxValue total_onnx(OnnxCall& call, const ReduceAttr& attr) {
+  const char* const kind = call.name == "sum"    ? "Sum"
+                           : call.name == "mean" ? "Mean"
+                           : call.name == "prod" ? "Prod"
+                                                 : "LogSumExp";
+  return reduced_onnx(call, kind, summand_onnx(call), attr);
+}
+
 Tensor mean_gradient(const Context& c) { return spread(widened(c.grad) / c.attr.divisor, c.attr).to(c.grad.dtype()); }
 
 constinit const OpDef<ReduceAttr> sum_op{.name = "sum",
@@ -28,12 +36,14 @@ constinit const OpDef<ReduceAttr> sum_op{.name = "sum",
                                          .cpu = cpu::reduce_sum,
                                          .cuda = ADJOINT_IF_CUDA(cuda::reduce_sum),
                                          .mixed_precision = MixedPrecision::kFull,
+                                         .onnx = total_onnx,
                                          .vjp = {{{.rule = [](const Context& c) { return spread(c.grad, c.attr); }}}}};
 
 constinit const OpDef<ReduceAttr> mean_op{.name = "mean",
                                           .infer = sum_spec,
                                           .cpu = cpu::reduce_sum,
                                           .cuda = ADJOINT_IF_CUDA(cuda::reduce_sum),
+                                          .onnx = total_onnx,
                                           .vjp = {{{.rule = mean_gradient}}}};
 
 // For each element of x (rows, n): g (rows, 1) times the product of the other elements of its row, without a division,
@@ -71,6 +81,7 @@ constinit const OpDef<ReduceAttr> prod_op{.name = "prod",
                                           .cpu = cpu::reduce_product,
                                           .cuda = ADJOINT_IF_CUDA(cuda::reduce_product),
                                           .mixed_precision = MixedPrecision::kFull,
+                                          .onnx = total_onnx,
                                           .vjp = {{{.saves = kSaveIn0, .rule = prod_gradient}}}};
 
 // The shares of exp(x) in its sum, independent of the result's rounding, which is a constant that scales both.
@@ -85,6 +96,7 @@ constinit const OpDef<ReduceAttr> logsumexp_op{.name = "logsumexp",
                                                .cpu = cpu::logsumexp,
                                                .cuda = ADJOINT_IF_CUDA(cuda::logsumexp),
                                                .mixed_precision = MixedPrecision::kFull,
+                                               .onnx = total_onnx,
                                                .vjp = {{{.saves = kSaveIn0 | kSaveOut, .rule = logsumexp_gradient}}}};
 
 extern constinit const OpDef<PowerAttr> power_op;
@@ -107,12 +119,23 @@ Tensor power_gradient(const Ctx<PowerAttr>& c) {
   return (sign(x) * power * factor).to(c.grad.dtype());
 }
 
+OnnxValue power_onnx(OnnxCall& call, const PowerAttr& attr) {
+  const OnnxValue x = call.operand(0);
+  const DType dtype = call.in[0].dtype();
+  if (attr.p == 1.0) return reduced_onnx(call, "L1", x, attr.reduce);
+  if (attr.p == 2.0) return reduced_onnx(call, "L2", x, attr.reduce);
+  if (attr.p == 0.0) return reduced_onnx(call, "Sum", call.cast(call.cast(x, kBool), dtype), attr.reduce);
+  const OnnxValue power = call.add("Pow", {call.add("Abs", {x}), call.number(attr.p, dtype)});
+  return call.add("Pow", {reduced_onnx(call, "Sum", power, attr.reduce), call.number(1.0 / attr.p, dtype)});
+}
+
 constinit const OpDef<PowerAttr> power_op{.name = "norm",
                                           .infer = [](Operands in,
                                                       const PowerAttr& attr) { return sum_spec(in, attr.reduce); },
                                           .cpu = cpu::reduce_power,
                                           .cuda = ADJOINT_IF_CUDA(cuda::reduce_power),
                                           .mixed_precision = MixedPrecision::kFull,
+                                          .onnx = power_onnx,
                                           .vjp = {{{.saves = kSaveIn0 | kSaveOut, .rule = power_gradient}}}};
 
 // The elements whose absolute value is the norm share the gradient.
@@ -123,12 +146,17 @@ Tensor extreme_norm_gradient(const Ctx<ExtremeAttr>& c) {
   return (sign(x) * chosen * spread(g / chosen.sum(axes_of(attr), attr.keepdim), attr)).to(c.grad.dtype());
 }
 
+OnnxValue extreme_norm_onnx(OnnxCall& call, const ExtremeAttr& attr) {
+  return reduced_onnx(call, attr.least ? "Min" : "Max", call.add("Abs", {call.operand(0)}), attr.reduce);
+}
+
 constinit const OpDef<ExtremeAttr> extreme_norm_op{
     .name = "norm",
     .infer = [](Operands in, const ExtremeAttr& attr) { return sum_spec(in, attr.reduce); },
     .cpu = cpu::extreme,
     .cuda = ADJOINT_IF_CUDA(cuda::extreme),
     .mixed_precision = MixedPrecision::kFull,
+    .onnx = extreme_norm_onnx,
     .vjp = {{{.saves = kSaveIn0 | kSaveOut, .rule = extreme_norm_gradient}}}};
 
 }  // namespace

@@ -2,6 +2,7 @@
 // to ops.
 #pragma once
 
+#include <adjoint/core/graph/call_trace.h>
 #include <adjoint/core/tensor/tensor.h>
 
 #include <cstddef>
@@ -9,7 +10,10 @@
 
 namespace adjoint {
 
-inline bool is_channels_last(const Tensor& x) { return x.defined() && x.memory_format() == kChannelsLast; }
+/// False under a trace: in a file the axes keep the order that programs see.
+inline bool is_channels_last(const Tensor& x) {
+  return x.defined() && x.memory_format() == kChannelsLast && detail::CallTrace::current() == nullptr;
+}
 
 /// The axis of (N, ..., C) that is axis `axis` of (N, C, ...).
 constexpr std::size_t memory_axis(std::size_t axis, std::size_t rank) {
