@@ -1,12 +1,15 @@
 // cumprod, logcumsumexp, cummax and cummin: log2(extent) passes of other operators.
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/index/index.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/ops/scan/scan.h>
+
+#include <limits>
 
 namespace adjoint {
 namespace {
@@ -57,6 +60,21 @@ Tensor logcumsumexp_gradient(const Ctx<LogCumsumexpAttr>& c) {
   return (sums * exp(difference(x, out))).to(c.grad.dtype());
 }
 
+// A row of (..., extent, extent, ...) has the elements up to one of them; -infinity replaces the later ones.
+OnnxValue logcumsumexp_onnx(OnnxCall& call, const LogCumsumexpAttr& attr) {
+  const Tensor& x = call.in[0];
+  const auto axis = static_cast<std::size_t>(attr.axis);
+  const std::int64_t extent = x.shape()[axis];
+  Shape up_to = Dims::filled(x.shape().size() + 1 - axis, 1);
+  up_to[0] = up_to[1] = extent;
+  const Tensor places = Tensor::arange(extent, {.dtype = kInt64});
+  const OnnxValue earlier = call.constant((places <= places.unsqueeze(1)).reshape(up_to));
+  const OnnxValue nothing = call.number(-std::numeric_limits<double>::infinity(), x.dtype());
+  const OnnxValue all = call.add("Unsqueeze", {call.operand(0), call.integers({attr.axis})});
+  return call.add("ReduceLogSumExp", {call.add("Where", {earlier, all, nothing})},
+                  {{"axes", std::vector<std::int64_t>{attr.axis + 1}}, {"keepdims", false}});
+}
+
 constinit const OpDef<LogCumsumexpAttr> logcumsumexp_op{.name = "logcumsumexp",
                                                         .infer =
                                                             [](Operands in, const LogCumsumexpAttr&) {
@@ -65,6 +83,7 @@ constinit const OpDef<LogCumsumexpAttr> logcumsumexp_op{.name = "logcumsumexp",
                                                             },
                                                         .cpu = logcumsumexp_kernel,
                                                         .cuda = ADJOINT_IF_CUDA(logcumsumexp_kernel),
+                                                        .onnx = logcumsumexp_onnx,
                                                         .vjp = {{{kSaveIn0 | kSaveOut, logcumsumexp_gradient}}}};
 
 // Whether `later` takes the place of `earlier`.

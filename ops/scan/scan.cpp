@@ -2,10 +2,18 @@
 #include <adjoint/ops/scan/scan.h>
 
 #include <adjoint/core/autograd/op.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/ops/scan/kernels.h>
 
 namespace adjoint {
 namespace {
+
+OnnxValue cumsum_onnx(OnnxCall& call, const CumsumAttr& attr) {
+  const DType dtype = call.out[0].dtype();
+  const OnnxValue x = call.in[0].dtype() == dtype ? call.operand(0) : call.cast(call.operand(0), dtype);
+  const OnnxValue axis = call.number(axis_between(call.in[0], attr.outer, attr.inner), kInt64);
+  return call.add("CumSum", {x, axis}, {{"reverse", attr.reversed}});
+}
 
 constinit const OpDef<CumsumAttr> cumsum_op{
     .name = "cumsum",
@@ -17,6 +25,7 @@ constinit const OpDef<CumsumAttr> cumsum_op{
     .cpu = cpu::cumsum,
     .cuda = ADJOINT_IF_CUDA(cuda::cumsum),
     .mixed_precision = MixedPrecision::kFull,
+    .onnx = cumsum_onnx,
     .vjp = {{{.rule = [](const Ctx<CumsumAttr>& c) {
       const auto& [outer, extent, inner, reversed] = c.attr;
       return apply(cumsum_op, {c.grad}, CumsumAttr{outer, extent, inner, !reversed});

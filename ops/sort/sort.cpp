@@ -1,8 +1,11 @@
-// argsort is the operator; sort, topk, kthvalue and median gather the elements at its indices.
+// The operator finds the places of an order's first elements; sort, topk, kthvalue and median gather the elements
+// there.
 #include <adjoint/ops/sort/sort.h>
 
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/onnx_call.h>
+#include <adjoint/core/tensor/copy.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/index/index.h>
 #include <adjoint/ops/reduce/reduce.h>
@@ -19,6 +22,42 @@ constinit const OpDef<SortAttr> argsort_op{.name = "argsort",
                                            .cpu = cpu::argsort,
                                            .cuda = ADJOINT_IF_CUDA(cuda::argsort)};
 
+struct FirstAttr {
+  std::int64_t axis;
+  std::int64_t count;
+  bool descending;
+};
+
+// For either device.
+void first_kernel(Operands in, Tensor& out, const FirstAttr& attr) {
+  const Tensor last = in[0].transpose(attr.axis, -1);
+  const std::int64_t extent = last.size(-1);
+  const Tensor places = apply(argsort_op, {last.reshape({last.numel() / extent, extent})}, {extent, attr.descending});
+  copy_into(places.reshape(last.shape()).transpose(attr.axis, -1).narrow(attr.axis, 0, attr.count), out);
+}
+
+OnnxValue first_onnx(OnnxCall& call, const FirstAttr& attr) {
+  // ONNX Runtime's TopK of no elements crashes.
+  if (call.in[0].numel() == 0) return call.constant(Tensor::zeros(call.out[0].shape(), {.dtype = kInt64}));
+  const DType dtype = call.in[0].dtype();
+  const OnnxValue x = dtype == kBool || dtype == kUInt8 ? call.cast(call.operand(0), kInt32) : call.operand(0);
+  return call.add_node("TopK", std::vector{x, call.integers({attr.count})},
+                       {{"axis", attr.axis}, {"largest", attr.descending}}, 2)[1];
+}
+
+// The places of the first `count` elements in the order along an axis: int64.
+constinit const OpDef<FirstAttr> first_op{.name = "argsort",
+                                          .infer =
+                                              [](Operands in, const FirstAttr& attr) {
+                                                Shape shape = in[0].shape();
+                                                shape[static_cast<std::size_t>(attr.axis)] = attr.count;
+                                                return TensorSpec{shape, kInt64};
+                                              },
+                                          .cpu = first_kernel,
+                                          .cuda = ADJOINT_IF_CUDA(first_kernel),
+                                          .strided = true,
+                                          .onnx = first_onnx};
+
 // x with an axis to sort along.
 struct Sortable {
   Tensor x;
@@ -30,11 +69,9 @@ struct Sortable {
     axis = static_cast<std::int64_t>(resolve_axis(op, along, x.shape().size()));
   }
   std::int64_t extent() const { return x.size(axis); }
-  Tensor places(bool descending) const {
-    const Tensor last = x.detach().transpose(axis, -1);
-    if (x.numel() == 0) return Tensor::zeros(x.shape(), {.dtype = kInt64, .device = x.device()});
-    const Tensor rows = last.reshape({last.numel() / extent(), extent()});
-    return apply(argsort_op, {rows}, {extent(), descending}).reshape(last.shape()).transpose(axis, -1);
+  Tensor places(bool descending) const { return places(descending, extent()); }
+  Tensor places(bool descending, std::int64_t count) const {
+    return apply(first_op, {x.detach()}, {axis, count, descending});
   }
 };
 
@@ -56,13 +93,13 @@ std::pair<Tensor, Tensor> taken(const Sortable& from, const Tensor& places, bool
 
 Tensor argsort(const Tensor& x, std::int64_t axis, bool descending) {
   const OpScope scope("argsort");
-  return like_operand(Sortable("argsort", x, axis).places(descending).contiguous(), x);
+  return like_operand(Sortable("argsort", x, axis).places(descending), x);
 }
 
 std::pair<Tensor, Tensor> sort(const Tensor& x, std::int64_t axis, bool descending) {
   const OpScope scope("sort");
   const Sortable from("sort", x, axis);
-  const Tensor places = from.places(descending).contiguous();
+  const Tensor places = from.places(descending);
   return {like_operand(gather(from.x, from.axis, places), x), like_operand(places, x)};
 }
 
@@ -71,7 +108,7 @@ std::pair<Tensor, Tensor> topk(const Tensor& x, std::int64_t k, std::int64_t axi
   const Sortable from("topk", x, axis);
   ADJOINT_CHECK(k >= 0 && k <= from.extent(), "topk: k must lie in [0, {}]; got {} along axis {} of x {}",
                 from.extent(), k, axis, x.shape());
-  const Tensor places = from.places(largest).narrow(from.axis, 0, k).contiguous();
+  const Tensor places = from.places(largest, k);
   const bool scalar = x.dim() == 0 && k == 1;
   const Tensor values = gather(from.x, from.axis, places);
   return {scalar ? values.reshape({}) : values, scalar ? places.reshape({}) : places};
@@ -82,7 +119,7 @@ std::pair<Tensor, Tensor> kthvalue(const Tensor& x, std::int64_t k, std::int64_t
   const Sortable from("kthvalue", x, axis);
   ADJOINT_CHECK(k >= 1 && k <= from.extent(), "kthvalue: k must lie in [1, {}]; got {} along axis {} of x {}",
                 from.extent(), k, axis, x.shape());
-  return taken(from, from.places(false).narrow(from.axis, k - 1, 1), keepdim, x);
+  return taken(from, from.places(false, k).narrow(from.axis, k - 1, 1), keepdim, x);
 }
 
 std::pair<Tensor, Tensor> median(const Tensor& x, std::int64_t axis, bool keepdim) {
@@ -103,6 +140,7 @@ Tensor median(const Tensor& x) {
   check_defined("median", "x", x);
   ADJOINT_CHECK(x.numel() > 0, "median: there must be an element; got x {}", x.shape());
   const Tensor all = x.reshape({x.numel()}), value = median(all.detach(), 0).first;
+  if (Tape::current() == nullptr) return value;
   // Those that equal the median, or are NaN as it is, share its gradient, as they do in amax, or in mean for NaN.
   const bool is_nan = is_floating_point(x.dtype()) && isnan(value).item<bool>();
   return is_nan ? masked_select(all, isnan(all.detach())).mean() : amax(masked_select(all, all.detach() == value));
