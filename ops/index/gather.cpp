@@ -11,27 +11,6 @@
 namespace adjoint {
 namespace {
 
-// (x, src, index without duplicates) -> x with src put in, for either device.
-void scatter_kernel(Operands in, Tensor& out, const IndexAttr& attr) {
-  copy_into(in[0], out);
-  put(out, in[1], in[2], attr);
-}
-
-constinit const OpDef<IndexAttr> scatter_op{
-    .name = "scatter",
-    .infer =
-        [](Operands in, const IndexAttr& attr) {
-          return TensorSpec{attr.whole, in[0].dtype()};
-        },
-    .cpu = scatter_kernel,
-    .cuda = ADJOINT_IF_CUDA(scatter_kernel),
-    .vjp = {{{kSaveIn2,
-              [](const Ctx<IndexAttr>& c) {
-                const Tensor zeros = Tensor::zeros(c.attr.picked, c.grad.options());
-                return apply(scatter_op, {c.grad, zeros, c.in[2]}, c.attr);
-              }},
-             {kSaveIn2, [](const Ctx<IndexAttr>& c) { return take(c.grad, c.in[2], c.attr); }}}}};
-
 // (weight, indices, indices with kNowhere for padding) -> rows of weight.
 constinit const OpDef<IndexAttr> embedding_op{.name = "embedding",
                                               .infer =
@@ -40,6 +19,7 @@ constinit const OpDef<IndexAttr> embedding_op{.name = "embedding",
                                                   },
                                               .cpu = cpu::take,
                                               .cuda = ADJOINT_IF_CUDA(cuda::take),
+                                              .onnx = take_onnx,
                                               .vjp = {{{kSaveIn2, [](const Ctx<IndexAttr>& c) {
                                                           return accumulate(c.grad, c.in[2], {}, c.attr);
                                                         }}}}};
@@ -141,8 +121,7 @@ Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& index, const Te
     return scatter(cast[0], axis, index, cast[1]);
   }
   const Scattering s("scatter", x, axis, index, src);
-  const Tensor unique = last_of_equals(s.index, s.attr);
-  Tensor result = apply(scatter_op, {s.part(), s.src, unique}, s.attr);
+  Tensor result = put(s.part(), s.src, s.index, s.attr);
   if (!s.whole()) {
     const Tensor reached = padded_to(Tensor::ones(s.attr.whole, {.dtype = kBool, .device = x.device()}), s.x.shape());
     result = where(reached, padded_to(result, s.x.shape()), s.x);

@@ -2,15 +2,23 @@
 #include <adjoint/ops/index/index.h>
 
 #include <adjoint/core/base/check.h>
-#include <adjoint/core/tensor/copy.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/tensor/promote.h>
 #include <adjoint/ops/index/pick.h>
 #include <adjoint/ops/view/view.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace adjoint {
 namespace {
+
+// ONNX counts negative indices from the end, too, so those of the first axis may stay.
+OnnxValue combine_onnx(OnnxCall& call, const CombineAttr& attr) {
+  if (!call.in[1].defined()) return call.operand(0);
+  const OnnxValue extent = call.integers({attr.extent});
+  return call.add("Add", {call.add("Mul", {call.operand(1), extent}), call.add("Mod", {call.operand(0), extent})});
+}
 
 constinit const OpDef<CombineAttr> combine_op{.name = "combine",
                                               .infer =
@@ -20,7 +28,8 @@ constinit const OpDef<CombineAttr> combine_op{.name = "combine",
                                               .cpu = cpu::combine,
                                               .cuda = ADJOINT_IF_CUDA(cuda::combine),
                                               .strided = true,
-                                              .optional = 1U << 1};
+                                              .optional = 1U << 1,
+                                              .onnx = combine_onnx};
 
 // The view after integers, slices and new axes, and the tensors that pick from it, with their axes in it.
 struct Walk {
@@ -138,6 +147,16 @@ Tensor value_for(const Tensor& value, const Shape& shape) {
   return fitting.expand(shape);
 }
 
+// A trace does not follow writes to views, so all of x is written: `value` stands at the elements' places in it.
+Tensor& put_in_trace(Tensor& x, const std::vector<Index>& indices, const Tensor& value, bool adds) {
+  const TensorOptions options{.dtype = kInt64, .device = x.device()};
+  const Tensor places = index(Tensor::arange(x.numel(), options).reshape(x.shape()), indices);
+  const Tensor at = places.reshape({places.numel()}), flat = x.reshape({x.numel()});
+  const Tensor from = value_for(value, places.shape()).reshape(at.shape());
+  const IndexAttr attr = row_attr(flat.shape(), 0, 1, at.shape());
+  return x.copy_((adds ? accumulate(from, at, flat, attr) : put(flat, from, at, attr)).reshape(x.shape()));
+}
+
 }  // namespace
 
 Tensor index(const Tensor& x, const std::vector<Index>& indices) {
@@ -156,8 +175,11 @@ Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& v
                 x.shape());
   check_writable("index_put_", x, {&value, 1});
   const PauseTape pause;
-  Walk found = walk("index_put_", x, indices);
   const Tensor given = value.detach().to(x.dtype()).to(x.device());
+  const bool writes_view =
+      std::any_of(indices.begin(), indices.end(), [](const Index& i) { return i.kind() != Index::Kind::kTensor; });
+  if (writes_view && detail::CallTrace::current() != nullptr) return put_in_trace(x, indices, given, adds);
+  Walk found = walk("index_put_", x, indices);
   if (found.tensors.empty()) {
     const Tensor fitting = value_for(given, found.view.shape());
     adds ? found.view.add_(fitting) : found.view.copy_(fitting);
@@ -166,18 +188,13 @@ Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& v
   const Picking p = picking(found);
   Tensor from = value_for(given, p.attr.picked);
   if (from.numel() == 0) return x;
+  Tensor view = p.view;
   if (adds) {
-    Tensor view = p.view;
-    copy_into(accumulate(from, p.index, p.view, p.attr), view);
+    view.copy_(accumulate(from, p.index, view, p.attr));
     return x;
   }
   if (from.impl()->storage == x.impl()->storage) from = from.clone();
-  Tensor target = contiguous_copy(p.view);
-  put(target, from, last_of_equals(p.index, p.attr), p.attr);
-  if (target.impl() != p.view.impl()) {
-    Tensor view = p.view;
-    copy_into(target, view);
-  }
+  put_into(view, from, p.index, p.attr);
   return x;
 }
 

@@ -1,4 +1,4 @@
-// The two operators behind every function that picks by index. Internal to ops.
+// The operators behind every function that picks by index. Internal to ops.
 #pragma once
 
 #include <adjoint/core/autograd/op.h>
@@ -10,10 +10,13 @@ namespace adjoint {
 Tensor take(const Tensor& x, const Tensor& index, const IndexAttr& attr);
 /// The adjoint of take, added to `base` if that is defined. Differentiable in `picked` and `base`.
 Tensor accumulate(const Tensor& picked, const Tensor& index, const Tensor& base, const IndexAttr& attr);
-/// Not recorded; `x` is contiguous, and no two indices are equal.
-void put(Tensor& x, const Tensor& picked, const Tensor& index, const IndexAttr& attr);
-/// `index` with kNowhere in place of each index that a later one along `count` repeats.
-Tensor last_of_equals(const Tensor& index, const IndexAttr& attr);
+/// x with `picked` in place of the elements that `index` names; of equal indices the last along `count` counts.
+/// Differentiable in x and `picked`.
+Tensor put(const Tensor& x, const Tensor& picked, const Tensor& index, const IndexAttr& attr);
+/// The same, written over x and not recorded.
+void put_into(Tensor& x, const Tensor& picked, const Tensor& index, const IndexAttr& attr);
+/// take in ONNX.
+OnnxValue take_onnx(OnnxCall& call, const IndexAttr& attr);
 /// As int64. Throws Error, naming `op`, for another dtype and, on the CPU, for an index outside [low, high).
 Tensor checked_index(const char* op, const Tensor& index, std::int64_t low, std::int64_t high);
 /// Picks along one axis by an index of one row: (outer, count, inner).
