@@ -130,7 +130,9 @@ inline constexpr OnnxFormula kOnnxFormulas[] = {
     {.name = "reciprocal", .type = "Reciprocal"},
     {.name = "square", .formula = [](Terms x, Numbers) { return x[0] * x[0]; }},
     {.name = "sin", .type = "Sin"},
-    {.name = "cos", .type = "Cos"},
+    // ONNX Runtime has the Sin of float64, but not the Cos.
+    {.name = "cos", .formula = [](Terms x, Numbers) {
+       return x[0].dtype == kFloat64 ? (x[0] + std::numbers::pi / 2.0).node("Sin") : x[0].node("Cos"); }},
     {.name = "tan", .type = "Tan"},
     {.name = "asin", .type = "Asin"},
     {.name = "acos", .type = "Acos"},
