@@ -3,6 +3,8 @@
 
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/one_call.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/matmul/matmul.h>
 #include <adjoint/ops/reduce/reduce.h>
@@ -12,6 +14,7 @@
 #include <cctype>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -55,6 +58,7 @@ struct Equation {
   std::vector<Labelled> operands;
   Labels result;
   std::map<Label, std::int64_t> extents;
+  bool has_equal_ellipses = true;  // of as many axes
 
   Equation(std::string_view given, const std::vector<Tensor>& tensors) {
     std::string text;
@@ -71,7 +75,13 @@ struct Equation {
     ADJOINT_CHECK(!tensors.empty() && terms.size() == tensors.size(),
                   "einsum: there must be a term for each operand; got {} operands for \"{}\"", tensors.size(), given);
     std::size_t most = 0;
-    for (std::size_t i = 0; i < terms.size(); ++i) most = std::max(most, add(terms[i], tensors[i], given));
+    std::set<std::size_t> ellipses;
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+      const std::size_t axes = add(terms[i], tensors[i], given);
+      most = std::max(most, axes);
+      if (terms[i].find('.') != std::string::npos) ellipses.insert(axes);
+    }
+    has_equal_ellipses = ellipses.size() <= 1;
     if (arrow != std::string::npos) {
       result = labels_of(text.substr(arrow + 2), most, given);
     } else {
@@ -221,11 +231,13 @@ Labelled contracted(const Labelled& a, const Labelled& b, const Labels& kept) {
   return result;
 }
 
-}  // namespace
+OnnxValue einsum_onnx(OnnxCall& call, const std::string& equation) {
+  std::vector<OnnxValue> operands;
+  for (std::size_t i = 0; i < call.in.size(); ++i) operands.push_back(call.operand(i));
+  return call.add_node("Einsum", operands, {{"equation", equation.c_str()}}, 1).front();
+}
 
-Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands) {
-  const OpScope scope(kEinsum);
-  Equation parsed(equation, operands);
+Tensor by_products(Equation parsed) {
   // An extent of 1 beside a larger one is no axis at all.
   for (Labelled& operand : parsed.operands) {
     const Labelled whole = operand;
@@ -255,6 +267,20 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands) {
     order.push_back(std::find(all.labels.begin(), all.labels.end(), label) - all.labels.begin());
   }
   return all.tensor.permute(order);
+}
+
+}  // namespace
+
+Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands) {
+  const OpScope scope(kEinsum);
+  const Equation parsed(equation, operands);
+  const auto compute = [&] { return by_products(parsed); };
+  // ONNX's Einsum takes operands of one dtype; ONNX Runtime's needs elements, and fails on sums of one operand.
+  const bool has_node = adjoint::detail::autocast_region() == nullptr && operands.size() > 1 &&
+                        parsed.has_equal_ellipses &&
+                        std::all_of(operands.begin(), operands.end(), [](const Tensor& t) { return t.numel() > 0; });
+  if (!has_node) return compute();
+  return adjoint::detail::as_one_call(kEinsum, einsum_onnx, std::string(equation), compute, Operands(operands));
 }
 
 }  // namespace adjoint

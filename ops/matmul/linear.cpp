@@ -3,6 +3,8 @@
 #include <adjoint/core/autograd/autocast.h>
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/one_call.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/ops/matmul/kernels.h>
 #include <adjoint/ops/matmul/matmul.h>
 
@@ -32,6 +34,13 @@ constinit const OpDef<> linear_op{.name = "linear",
                                             [](const Context& c) { return matmul(c.grad.transpose(0, 1), c.in[0]); }},
                                            {kSaveNone, [](const Context& c) { return c.grad.sum({0}); }}}}};
 
+// x has any number of axes. The weight is transposed unless there are two.
+OnnxValue linear_onnx(OnnxCall& call, const NoAttr&) {
+  const OnnxValue x = call.operand(0), weight = call.operand(1), bias = call.operand(2);
+  if (call.in[0].dim() == 2) return call.add("Gemm", {x, weight, bias}, {{"transB", true}});
+  return call.add("Add", {call.add("MatMul", {x, weight}), bias});
+}
+
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -59,10 +68,16 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
       bias.dtype(), bias.shape(), bias.device(), weight.dtype(), weight.shape(), weight.device());
   ADJOINT_CHECK(is_floating_point(x.dtype()), "linear: input must be floating point; got {}; convert with to(dtype)",
                 x.dtype());
-  Shape shape = x.shape();
-  shape[shape.size() - 1] = weight.size(0);
-  const std::int64_t rows = Shape(x.shape().begin(), x.shape().end() - 1).numel();
-  return apply(linear_op, {x.reshape({rows, x.size(-1)}), weight, bias}).reshape(shape);
+  const auto rounded_once = [&] {
+    Shape shape = x.shape();
+    shape[shape.size() - 1] = weight.size(0);
+    const std::int64_t rows = Shape(x.shape().begin(), x.shape().end() - 1).numel();
+    return apply(linear_op, {x.reshape({rows, x.size(-1)}), weight, bias}).reshape(shape);
+  };
+  if (detail::CallTrace::current() == nullptr) [[likely]]
+    return rounded_once();
+  const Tensor factor = x.dim() == 2 ? weight : weight.transpose(0, 1);
+  return detail::as_one_call("linear", linear_onnx, NoAttr{}, rounded_once, x, factor, bias);
 }
 
 }  // namespace adjoint

@@ -2,6 +2,8 @@
 
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/one_call.h>
+#include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/ops/matmul/kernels.h>
 
@@ -105,6 +107,14 @@ Tensor product(const Tensor& a, const Tensor& b, Tensor (*multiply)(const Tensor
   return multiply(all_a, all_b).reshape(result);
 }
 
+OnnxValue matmul_onnx(OnnxCall& call, const NoAttr&) { return call.add("MatMul", {call.operand(0), call.operand(1)}); }
+
+Tensor product_of_any(const Tensor& a, const Tensor& b) {
+  const Tensor result = product(a.dim() == 1 ? a.unsqueeze(0) : a, b.dim() == 1 ? b.unsqueeze(-1) : b, batched_product);
+  const Tensor without_column = b.dim() == 1 ? result.squeeze(-1) : result;
+  return a.dim() == 1 ? without_column.squeeze(b.dim() == 1 ? -1 : -2) : without_column;
+}
+
 }  // namespace
 
 MatrixBatch as_matrices(const Tensor& tensor) {
@@ -143,9 +153,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   const OpScope scope("matmul");
   if (const detail::AutocastCall low(MixedPrecision::kLow, {a, b}); low) return matmul(low[0], low[1]);
   check_operands(a, b);
-  const Tensor result = product(a.dim() == 1 ? a.unsqueeze(0) : a, b.dim() == 1 ? b.unsqueeze(-1) : b, batched_product);
-  const Tensor without_column = b.dim() == 1 ? result.squeeze(-1) : result;
-  return a.dim() == 1 ? without_column.squeeze(b.dim() == 1 ? -1 : -2) : without_column;
+  return detail::as_one_call(
+      "matmul", matmul_onnx, NoAttr{}, [&] { return product_of_any(a, b); }, a, b);
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
