@@ -3,9 +3,11 @@
 
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/call_trace.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/norm/normalize.h>
+#include <adjoint/ops/norm/onnx.h>
 
 #include <array>
 #include <utility>
@@ -55,15 +57,6 @@ void check_channels(const Call& c, bool may_be_wide) {
 
 std::int64_t inner_of(const Tensor& input) { return Shape(input.shape().begin() + 2, input.shape().end()).numel(); }
 
-Normalized run(const Call& c, NormAttr attr, const Tensor& statistics = {}) {
-  const auto flat = [&](const Tensor& t) { return !t.defined() || t.dim() == 1 ? t : t.reshape({attr.channels()}); };
-  attr.activation = c.behind.activation;
-  for (const Tensor* parameter : {&c.weight, &c.bias}) {
-    if (parameter->defined()) attr.wide = parameter->dtype() != c.input.dtype();
-  }
-  return normalize(c.input, flat(c.weight), flat(c.bias), c.behind.residual, statistics, attr);
-}
-
 struct Running {
   const Tensor& mean;
   const Tensor& variance;
@@ -109,6 +102,24 @@ Tensor given_statistics(const Tensor& x, const Running& running) {
                x.dtype() == kFloat64 ? kFloat64 : kFloat32);
 }
 
+// last_axes: the axes that are normalised; 0: those behind the channels.
+Normalized run(const Call& c, NormAttr attr, const Running& running, std::size_t last_axes = 0) {
+  const auto flat = [&](const Tensor& t) { return !t.defined() || t.dim() == 1 ? t : t.reshape({attr.channels()}); };
+  for (const Tensor* parameter : {&c.weight, &c.bias}) {
+    if (parameter->defined()) attr.wide = parameter->dtype() != c.input.dtype();
+  }
+  const auto compute = [&](bool affine, const NormFusion& behind) {
+    attr.activation = behind.activation;
+    const Tensor statistics = attr.given ? given_statistics(c.input, running) : Tensor();
+    return normalize(c.input, affine ? flat(c.weight) : Tensor(), affine ? flat(c.bias) : Tensor(), behind.residual,
+                     statistics, attr);
+  };
+  if (adjoint::detail::CallTrace::current() == nullptr) [[likely]]
+    return compute(true, c.behind);
+  const TracedNorm traced{c.op, c.input, c.weight, c.bias, running.mean, running.variance, c.behind, last_axes};
+  return normalize_traced(traced, attr, [&](bool affine) { return compute(affine, {}); });
+}
+
 // `count` elements share each of the statistics (samples, C, fields).
 void follow(const Call& c, const Running& running, const Tensor& statistics, double count, double momentum) {
   const PauseTape pause;
@@ -147,7 +158,7 @@ Tensor over_last_axes(const Call& c, const Shape& normalized, NormAttr attr) {
   check_parameter(c, "bias", c.bias, normalized);
   attr.samples = Shape(shape.begin(), shape.end() - normalized.size()).numel();
   attr.depth = normalized.numel();
-  return run(c, attr).y;
+  return run(c, attr, {Tensor(), Tensor()}, normalized.size()).y;
 }
 
 }  // namespace
@@ -162,11 +173,11 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
   const Call call{"batch_norm", input, weight, bias, behind};
   const Running running{running_mean, running_var};
   const NormAttr attr = by_channel(call, running, true, !training, eps);
-  if (attr.given) return run(call, attr, given_statistics(input, running)).y;
+  if (attr.given) return run(call, attr, running).y;
   const std::int64_t count = attr.samples * attr.inner;
   ADJOINT_CHECK(count != 1, "batch_norm: in training there must be more than 1 value for each channel; got input {}",
                 input.shape());
-  const Normalized result = run(call, attr);
+  const Normalized result = run(call, attr, running);
   if (running_mean.defined() && count > 0)
     follow(call, running, result.statistics.unsqueeze(0), static_cast<double>(count), momentum);
   return result.y;
@@ -199,7 +210,7 @@ Tensor group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& we
                       .depth = input.size(1) / num_groups,
                       .inner = inner_of(input),
                       .eps = eps};
-  return run(call, attr).y;
+  return run(call, attr, {Tensor(), Tensor()}).y;
 }
 
 Tensor instance_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
@@ -212,11 +223,11 @@ Tensor instance_norm(const Tensor& input, const Tensor& running_mean, const Tens
   const Call call{"instance_norm", input, weight, bias, behind};
   const Running running{running_mean, running_var};
   const NormAttr attr = by_channel(call, running, !use_input_stats, !use_input_stats, eps);
-  if (attr.given) return run(call, attr, given_statistics(input, running)).y;
+  if (attr.given) return run(call, attr, running).y;
   ADJOINT_CHECK(attr.inner != 1,
                 "instance_norm: there must be more than 1 value for each channel of a sample; got input {}",
                 input.shape());
-  const Normalized result = run(call, attr);
+  const Normalized result = run(call, attr, running);
   if (running_mean.defined() && input.numel() > 0) {
     follow(call, running, result.statistics.reshape({attr.samples, attr.groups, kStatisticsFields}),
            static_cast<double>(attr.inner), momentum);
