@@ -112,6 +112,14 @@ TEST_F(SaveOnnx, FollowsTensorsThatAreWrittenTo) {
         return Tensors{sum, shifted};
       },
       {Tensor::randn({2, 3})});
+  expect_written(
+      [](const Tensors& x) {
+        Tensor y = Tensor::zeros({2, 3});
+        y.copy_(x[0]);
+        index_put_(y, {kEllipsis, Slice(1)}, index(y, {kEllipsis, Slice(1)}) * 2.0);
+        return Tensors{y, y.relu_() + 1.0};
+      },
+      {Tensor::randn({2, 3})});
   // A constant that changes after the network used it.
   expect_written(
       [](const Tensors& x) {
@@ -168,6 +176,14 @@ TEST_F(SaveOnnx, RefusesAndWritesNothing) {
         return Tensors{y};
       },
       "views");
+  refused(
+      [](const Tensors& in) {
+        Tensor y = in[0] + 1.0;
+        const Tensor row = y.select(0, 0);
+        y += 1.0;
+        return Tensors{row + y};
+      },
+      "after writes");
   refused([](const Tensors&) { return Tensors{Tensor()}; }, "outputs must be defined");
   EXPECT_ERROR(nn::save_onnx(path, [](const Tensors& in) { return in; }, {}), "there must be an input");
   EXPECT_ERROR(nn::save_onnx(path, [](const Tensors& in) { return in; }, {Tensor()}), "inputs must be defined");
