@@ -107,7 +107,13 @@ Tensor product(const Tensor& a, const Tensor& b, Tensor (*multiply)(const Tensor
   return multiply(all_a, all_b).reshape(result);
 }
 
-OnnxValue matmul_onnx(OnnxCall& call, const NoAttr&) { return call.add("MatMul", {call.operand(0), call.operand(1)}); }
+OnnxValue matmul_onnx(OnnxCall& call, const NoAttr&) {
+  const DType dtype = call.out[0].dtype();
+  const auto factor = [&](std::size_t i) {
+    return call.in[i].dtype() == dtype ? call.operand(i) : call.cast(call.operand(i), dtype);
+  };
+  return call.add("MatMul", {factor(0), factor(1)});
+}
 
 Tensor product_of_any(const Tensor& a, const Tensor& b) {
   const Tensor result = product(a.dim() == 1 ? a.unsqueeze(0) : a, b.dim() == 1 ? b.unsqueeze(-1) : b, batched_product);
@@ -146,7 +152,9 @@ std::array<Tensor, 2> linear_factors(std::span<const Tensor> in) {
 
 Tensor widened_matmul(const Tensor& a, const Tensor& b) {
   check_operands(a, b);
-  return product(a, b, element_size(a.dtype()) == 2 ? widened_product : batched_product);
+  const auto multiply = element_size(a.dtype()) == 2 ? widened_product : batched_product;
+  return detail::as_one_call(
+      "matmul", matmul_onnx, NoAttr{}, [&] { return product(a, b, multiply); }, a, b);
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {

@@ -100,7 +100,7 @@ Normalized normalize_traced(const TracedNorm& c, const NormAttr& attr,
     affine = false;
   } else if (c.last_axes > 0) {
     y = detail::as_one_call(c.op, layer_norm_onnx, node, computed(true), c.x, c.weight, c.bias);
-  } else if (attr.depth == 1 && c.x.dim() > 2) {
+  } else if (attr.depth == 1 && !attr.wide && c.x.dim() > 2) {
     y = detail::as_one_call(c.op, instance_norm_onnx, node, computed(true), c.x, c.weight, c.bias);
   } else {
     y = detail::as_one_call(c.op, group_norm_onnx, node, computed(false), c.x);
