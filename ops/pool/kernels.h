@@ -27,9 +27,9 @@ struct PoolAttr {
   std::int64_t channels = 0;   // of a pixel in channels_last; 0: pixels are single elements
   std::int64_t divisor = 0;    // for averages; 0: the number of elements
   bool counts_padding = true;  // in that number
-  bool with_indices =
-      false;  // of maxima: as a result, int64; else kept for the gradient, int32 if that is large enough
-  bool ceil_mode = false;  // windows may begin where they do not end
+  // Places of maxima are a result, int64; else they are kept for the gradient, int32 if that is large enough.
+  bool with_indices = false;
+  bool ceil_mode = false;  // the last windows may end behind the padding
 
   ADJOINT_HD std::int64_t in_plane() const { return std::int64_t{h.in} * w.in; }
   ADJOINT_HD std::int64_t out_plane() const { return std::int64_t{h.out} * w.out; }
