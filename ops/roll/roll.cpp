@@ -18,7 +18,8 @@ OnnxValue roll_onnx(OnnxCall& call, const RollAttr& attr) {
   const auto part = [&](std::int64_t start, std::int64_t end) {
     return call.add("Slice", {x, call.integers({start}), call.integers({end}), call.integers({axis})});
   };
-  return call.add("Concat", {part(-attr.shift, INT64_MAX), part(0, -attr.shift)}, {{"axis", axis}});
+  const std::int64_t first = attr.extent - attr.shift;
+  return call.add("Concat", {part(first, INT64_MAX), part(0, first)}, {{"axis", axis}});
 }
 
 // Rolling moves every element to one place, so its adjoint moves the gradient back: the same operator in the other

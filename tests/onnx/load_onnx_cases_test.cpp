@@ -197,6 +197,7 @@ TEST_F(LoadOnnxCases, PassOrAreLeftOutForAReason) {
   const char* const only = std::getenv("ADJOINT_ONNX_ONLY");  // an operator, to look at
   const json cases = json::parse(std::ifstream(folder / "cases.json"));
   std::size_t passed = 0;
+  manual_seed(0);  // or a case of random numbers may happen to pass
   for (const json& c : cases) {
     const std::string name = c["name"], op = c["operator"];
     if (only != nullptr && op != only) continue;

@@ -199,7 +199,7 @@ TEST_F(SaveOnnx, RefusesAndWritesNothing) {
   EXPECT_ERROR(nn::save_onnx(path, net, {image}, {.dynamic_axes = {{.input = 1}}}), "dynamic axis");
   nn::Sequential named{Reader()};
   named.eval();
-  EXPECT_ERROR(nn::save_onnx(path, named, {x}), "item", "'0' (Reader)");
+  EXPECT_ERROR(nn::save_onnx(path, named, {x}), "0: save_onnx", "item");
   EXPECT_TRUE(is_empty());
   EXPECT_ERROR(nn::save_onnx(folder / "missing" / "f.onnx", net, {image}), "missing");
 }
