@@ -218,8 +218,8 @@ double store_clocks(const CorrelationPlan& plan, const Rates& rates) {
 }
 
 /// The least memory time for the sectors that a tile writes in part, if the results exceed the L2 cache's share: the
-/// rest of each sector must be read. Runs of neighbouring pixels begin and end within sectors, on average anywhere, unless
-/// rows are whole sectors.
+/// rest of each sector must be read. Runs of neighbouring pixels begin and end within sectors, on average anywhere,
+/// unless rows are whole sectors.
 double partial_sector_clocks(const CorrelationPlan& plan) {
   const Stores s = stores_of(plan);
   const double all = static_cast<double>(plan.batch) * plan.groups * plan.n_channels * plan.out_h * plan.out_w * s.size;

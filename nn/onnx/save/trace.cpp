@@ -1,4 +1,4 @@
-#include <adjoint/nn/onnx/trace.h>
+#include <adjoint/nn/onnx/save/trace.h>
 
 #include <adjoint/core/autograd/module_calls.h>
 #include <adjoint/core/autograd/op_scope.h>

@@ -1,6 +1,6 @@
 // ONNX's sequences, windows and Fourier transforms. Complex numbers are a last axis of 2.
 #include <adjoint/core/base/check.h>
-#include <adjoint/nn/onnx/operators.h>
+#include <adjoint/nn/onnx/load/operators.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/join/join.h>

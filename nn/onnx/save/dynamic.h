@@ -1,7 +1,7 @@
 // Extents that may change from call to call. Internal to this folder.
 #pragma once
 
-#include <adjoint/nn/onnx/graph.h>
+#include <adjoint/nn/onnx/save/graph.h>
 
 namespace adjoint::nn::detail {
 

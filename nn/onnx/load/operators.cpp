@@ -1,4 +1,4 @@
-#include <adjoint/nn/onnx/operators.h>
+#include <adjoint/nn/onnx/load/operators.h>
 
 #include <adjoint/core/base/check.h>
 

@@ -1,6 +1,6 @@
 // ONNX's operators that sample images: Resize, its predecessor Upsample, and GridSample.
 #include <adjoint/core/base/check.h>
-#include <adjoint/nn/onnx/operators.h>
+#include <adjoint/nn/onnx/load/operators.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/functions.h>
 #include <adjoint/ops/grid/grid.h>

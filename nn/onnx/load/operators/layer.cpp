@@ -1,7 +1,7 @@
 // ONNX's convolutions and pooling.
 #include <adjoint/core/base/check.h>
-#include <adjoint/nn/onnx/operators.h>
-#include <adjoint/nn/onnx/operators/window.h>
+#include <adjoint/nn/onnx/load/operators.h>
+#include <adjoint/nn/onnx/load/operators/window.h>
 #include <adjoint/ops/conv/conv.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/functions.h>

@@ -1,9 +1,9 @@
-#include <adjoint/nn/onnx/file.h>
+#include <adjoint/nn/onnx/load/file.h>
 
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/base/file.h>
 #include <adjoint/core/graph/onnx_call.h>
-#include <adjoint/nn/onnx/operators.h>
+#include <adjoint/nn/onnx/load/operators.h>
 
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>

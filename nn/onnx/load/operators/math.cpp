@@ -1,5 +1,5 @@
 // ONNX's operators on elements: arithmetic, functions, comparisons, logic and casts.
-#include <adjoint/nn/onnx/operators.h>
+#include <adjoint/nn/onnx/load/operators.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/functions.h>

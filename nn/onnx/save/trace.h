@@ -2,8 +2,8 @@
 #pragma once
 
 #include <adjoint/core/tensor/named_tensors.h>
-#include <adjoint/nn/onnx/graph.h>
 #include <adjoint/nn/onnx/onnx.h>
+#include <adjoint/nn/onnx/save/graph.h>
 
 #include <functional>
 #include <vector>

@@ -1,4 +1,4 @@
-#include <adjoint/nn/onnx/dynamic.h>
+#include <adjoint/nn/onnx/save/dynamic.h>
 
 #include <adjoint/core/base/check.h>
 

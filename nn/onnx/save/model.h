@@ -1,7 +1,7 @@
 // A recorded graph as a model of ONNX's protocol. Internal to this folder.
 #pragma once
 
-#include <adjoint/nn/onnx/graph.h>
+#include <adjoint/nn/onnx/save/graph.h>
 
 #include <filesystem>
 

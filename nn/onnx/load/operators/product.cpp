@@ -1,6 +1,6 @@
 // ONNX's products of matrices.
 #include <adjoint/core/base/check.h>
-#include <adjoint/nn/onnx/operators.h>
+#include <adjoint/nn/onnx/load/operators.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/functions.h>

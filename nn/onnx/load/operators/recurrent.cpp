@@ -1,6 +1,6 @@
 // ONNX's recurrent layers, composed of operators, with every activation, clip, peepholes and lengths.
 #include <adjoint/core/base/check.h>
-#include <adjoint/nn/onnx/operators.h>
+#include <adjoint/nn/onnx/load/operators.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/functions.h>
 #include <adjoint/ops/join/join.h>

@@ -1,6 +1,6 @@
 // ONNX's normalisations.
 #include <adjoint/core/base/check.h>
-#include <adjoint/nn/onnx/operators.h>
+#include <adjoint/nn/onnx/load/operators.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/norm/norm.h>
 #include <adjoint/ops/pad/pad.h>

@@ -1,9 +1,9 @@
 #include <adjoint/nn/onnx/onnx.h>
 
 #include <adjoint/core/base/check.h>
-#include <adjoint/nn/onnx/dynamic.h>
-#include <adjoint/nn/onnx/model.h>
-#include <adjoint/nn/onnx/trace.h>
+#include <adjoint/nn/onnx/save/dynamic.h>
+#include <adjoint/nn/onnx/save/model.h>
+#include <adjoint/nn/onnx/save/trace.h>
 #include <adjoint/ops/join/join.h>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <adjoint/core/tensor/tensor.h>
-#include <adjoint/nn/onnx/file.h>
+#include <adjoint/nn/onnx/load/file.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include <adjoint/nn/onnx/operators/window.h>
+#include <adjoint/nn/onnx/load/operators/window.h>
 
 #include <adjoint/core/base/check.h>
 

@@ -1,4 +1,4 @@
-#include <adjoint/nn/onnx/model.h>
+#include <adjoint/nn/onnx/save/model.h>
 
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/base/file.h>

@@ -1,5 +1,5 @@
 // ONNX's reductions, running sums, orders and losses.
-#include <adjoint/nn/onnx/operators.h>
+#include <adjoint/nn/onnx/load/operators.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/loss/classification.h>

@@ -1,7 +1,7 @@
 // The windows of ONNX's convolutions and pooling. Internal to this folder.
 #pragma once
 
-#include <adjoint/nn/onnx/operators.h>
+#include <adjoint/nn/onnx/load/operators.h>
 #include <adjoint/ops/conv/conv.h>
 
 namespace adjoint::nn::detail {

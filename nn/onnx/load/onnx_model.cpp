@@ -2,8 +2,8 @@
 
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/base/error.h>
-#include <adjoint/nn/onnx/file.h>
-#include <adjoint/nn/onnx/operators.h>
+#include <adjoint/nn/onnx/load/file.h>
+#include <adjoint/nn/onnx/load/operators.h>
 
 #include <algorithm>
 #include <map>

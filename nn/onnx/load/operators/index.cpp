@@ -1,7 +1,7 @@
 // ONNX's operators that pick elements by index, and that compute indices.
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/tensor/factories.h>
-#include <adjoint/nn/onnx/operators.h>
+#include <adjoint/nn/onnx/load/operators.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/functions.h>
 #include <adjoint/ops/index/index.h>

@@ -1,6 +1,6 @@
 // ONNX's operators that compute shapes and move elements.
 #include <adjoint/core/base/check.h>
-#include <adjoint/nn/onnx/operators.h>
+#include <adjoint/nn/onnx/load/operators.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/functions.h>
 #include <adjoint/ops/join/join.h>
