@@ -9,6 +9,10 @@
 #include <adjoint/data/audio/audio.h>
 #endif
 
+#ifdef ADJOINT_FUZZ_ONNX
+#include <onnx/onnx_pb.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -50,6 +54,60 @@ void write_sounds(const fs::path& folder) {
   write(folder / "flac" / "streamed", streamed);
 #else
   static_cast<void>(folder);
+#endif
+}
+
+// A convolution with two attributes, and constants in each form.
+void write_model(const fs::path& path) {
+#ifdef ADJOINT_FUZZ_ONNX
+  onnx::ModelProto model;
+  model.set_ir_version(8);
+  model.add_opset_import()->set_version(17);
+  onnx::GraphProto& graph = *model.mutable_graph();
+  auto* const input = graph.add_input();
+  input->set_name("x");
+  auto* const type = input->mutable_type()->mutable_tensor_type();
+  type->set_elem_type(onnx::TensorProto::FLOAT);
+  for (const int extent : {1, 1, 4}) type->mutable_shape()->add_dim()->set_dim_value(extent);
+  graph.add_output()->set_name("y");
+  const auto constant = [&](const char* name, std::initializer_list<int> shape) {
+    auto* const made = graph.add_initializer();
+    made->set_name(name);
+    made->set_data_type(onnx::TensorProto::FLOAT);
+    for (const int extent : shape) made->add_dims(extent);
+    return made;
+  };
+  constant("weight", {1, 1, 2})->set_raw_data("12345678");
+  constant("bias", {1})->add_float_data(0.5F);
+  auto* const external = constant("other", {1});
+  external->set_data_location(onnx::TensorProto::EXTERNAL);
+  for (const auto& [key, value] : {std::pair{"location", "data"}, {"offset", "0"}, {"length", "4"}}) {
+    auto* const entry = external->add_external_data();
+    entry->set_key(key);
+    entry->set_value(value);
+  }
+  auto* const node = graph.add_node();
+  node->set_op_type("Conv");
+  for (const char* name : {"x", "weight", "bias"}) node->add_input(name);
+  node->add_output("y");
+  auto* const pads = node->add_attribute();
+  pads->set_name("pads");
+  pads->set_type(onnx::AttributeProto::INTS);
+  pads->add_ints(1);
+  pads->add_ints(0);
+  auto* const group = node->add_attribute();
+  group->set_name("group");
+  group->set_type(onnx::AttributeProto::INT);
+  group->set_i(1);
+  const auto save = [&](const fs::path& to) {
+    const std::string bytes = model.SerializeAsString();
+    write(to, {bytes.begin(), bytes.end()});
+  };
+  save(path / "external");
+  graph.mutable_initializer()->RemoveLast();
+  save(path / "conv");
+#else
+  static_cast<void>(path);
 #endif
 }
 
@@ -129,6 +187,7 @@ void write_all(const fs::path& folder) {
   write(folder / "cifar10" / "packed", data::gzip(records));
   const std::string index = R"({"metadata":{"total_size":4},"weight_map":{"a":"one","b":"two"}})";
   write(folder / "safetensors" / "index", {index.begin(), index.end()});
+  write_model(folder / "onnx");
   for (const data::NpyFixture& array : data::npy_fixtures()) write(folder / "npy" / array.name, array.file);
   write(folder / "npy" / "packed", data::gzip(data::npy_fixtures().front().file));
   for (const std::uint8_t type : {0x08, 0x09, 0x0b, 0x0c, 0x0d, 0x0e}) {
