@@ -3,6 +3,8 @@
 
 #include <adjoint/core/base/check.h>
 
+#include <limits>
+
 namespace adjoint {
 namespace reducing {
 
@@ -62,6 +64,10 @@ Dims axes_of(const ReduceAttr& attr) {
 }
 
 OnnxValue reduced_onnx(OnnxCall& call, std::string_view kind, OnnxValue x, const ReduceAttr& attr) {
+  if (kind == "Mean" && reduced_numel(attr) == 0) {  // ONNX Runtime's is 0
+    constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+    return call.constant(Tensor::full(result_shape(attr), kNaN, {.dtype = call.in[0].dtype()}));
+  }
   const Dims axes = axes_of(attr);
   const std::string type = fmt::format("Reduce{}", kind);
   OnnxAttributes attributes{{"keepdims", attr.keepdim}};
