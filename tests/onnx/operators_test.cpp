@@ -65,7 +65,6 @@ const std::map<std::string, std::string>& deviating() {
 const std::map<std::string, std::string>& only_finite() {
   static const std::string bins = "imaginary parts of the first and last bin, which do not count, are multiplied by 0";
   static const std::string maxima = "MaxPool passes over NaN, and some of its kernels over -infinity";
-  static const std::string search = "ArgMax passes over NaN", order = "TopK does not order NaN";
   static const std::map<std::string, std::string> functions = {
       {"max_pool1d", maxima},
       {"max_pool2d", maxima},
@@ -75,18 +74,19 @@ const std::map<std::string, std::string>& only_finite() {
       {"adaptive_max_pool2d", maxima},
       {"adaptive_max_pool1d_with_indices", maxima},
       {"adaptive_max_pool2d_with_indices", maxima},
-      {"max", search},
-      {"min", search},
-      {"argmax", search},
-      {"argmin", search},
-      {"sort", order},
-      {"argsort", order},
-      {"topk", order},
-      {"kthvalue", order},
-      {"median", order},
       {"grid_sample", "GridSample does not take NaN for the image's edge"},
       {"irfft", bins},
       {"irfft2", bins},
+  };
+  return functions;
+}
+
+// Those whose examples with NaN are left out.
+const std::map<std::string, std::string>& only_ordered() {
+  static const std::string search = "ArgMax passes over NaN", order = "TopK does not order NaN";
+  static const std::map<std::string, std::string> functions = {
+      {"max", search},    {"min", search}, {"argmax", search},  {"argmin", search}, {"sort", order},
+      {"argsort", order}, {"topk", order}, {"kthvalue", order}, {"median", order},
   };
   return functions;
 }
@@ -101,6 +101,9 @@ const std::map<std::string, std::string>& only_filled() {
 
 bool is_empty(const std::vector<Tensor>& tensors) {
   return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return x.numel() == 0; });
+}
+bool has_nan(const std::vector<Tensor>& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return isnan(x).any().item<bool>(); });
 }
 bool is_finite(const std::vector<Tensor>& tensors) {
   return std::all_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return isfinite(x).all().item<bool>(); });
@@ -145,6 +148,7 @@ TEST_F(OnnxOperators, AreWrittenOrRefused) {
       run.model = folder / (std::to_string(runs.size()) + ".onnx");
       for (const Tensor& x : example.inputs) run.inputs.push_back(x.dtype() == kFloat64 ? x.to(kFloat32) : x);
       if (only_filled().contains(function_of(c)) && is_empty(run.inputs)) continue;
+      if (only_ordered().contains(function_of(c)) && has_nan(run.inputs)) continue;
       if (only_finite().contains(function_of(c)) && !is_finite(run.inputs)) continue;
       std::string error;
       try {
