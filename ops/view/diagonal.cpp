@@ -3,6 +3,7 @@
 
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/one_call.h>
 #include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/ops/elementwise/elementwise.h>
@@ -130,6 +131,20 @@ Tensor below_diagonal(const Tensor& x, std::int64_t offset) {
   return columns <= rows + std::clamp<std::int64_t>(offset, -height, width);
 }
 
+struct TriangleAttr {
+  bool upper;
+  std::int64_t offset;
+};
+
+// Of all integers, ONNX Runtime takes int64 alone.
+OnnxValue triangle_onnx(OnnxCall& call, const TriangleAttr& attr) {
+  const DType dtype = call.in[0].dtype();
+  const bool widens = dtype == kInt32 || dtype == kUInt8;
+  const OnnxValue x = widens ? call.cast(call.operand(0), kInt64) : call.operand(0);
+  const OnnxValue triangle = call.add("Trilu", {x, call.number(attr.offset, kInt64)}, {{"upper", attr.upper}});
+  return widens ? call.cast(triangle, dtype) : triangle;
+}
+
 Tensor check_matrices(const char* op, const Tensor& x) {
   check_defined(op, "x", x);
   ADJOINT_CHECK(x.dim() >= 2, "{}: x must have two axes at least; got {}", op, x.shape());
@@ -162,14 +177,18 @@ Tensor diag(const Tensor& x, std::int64_t offset) {
 Tensor tril(const Tensor& x, std::int64_t offset) {
   const OpScope scope("tril");
   const Tensor zero = check_matrices("tril", x);
-  return where(below_diagonal(x, offset), x, zero);
+  const auto compute = [&] { return where(below_diagonal(x, offset), x, zero); };
+  return detail::as_one_call("tril", triangle_onnx, TriangleAttr{false, offset}, compute, x);
 }
 
 Tensor triu(const Tensor& x, std::int64_t offset) {
   const OpScope scope("triu");
   const Tensor zero = check_matrices("triu", x);
   // On the diagonal or above it is not below it: not on the one before or below that.
-  return where(below_diagonal(x, std::max<std::int64_t>(offset, INT64_MIN + 1) - 1), zero, x);
+  const auto compute = [&] {
+    return where(below_diagonal(x, std::max<std::int64_t>(offset, INT64_MIN + 1) - 1), zero, x);
+  };
+  return detail::as_one_call("triu", triangle_onnx, TriangleAttr{true, offset}, compute, x);
 }
 
 }  // namespace adjoint
