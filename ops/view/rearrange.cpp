@@ -1,6 +1,7 @@
 // repeat, flip, movedim and unflatten.
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/one_call.h>
 #include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/core/tensor/tensor_impl.h>
@@ -59,6 +60,40 @@ unsigned set_of_axes(const char* op, const Dims& axes, const Shape& shape) {
     set |= bit;
   }
   return set;
+}
+
+OnnxValue repeat_onnx(OnnxCall& call, const Dims& repeats) {
+  std::vector<std::int64_t> added;
+  for (std::int64_t axis = 0; axis < static_cast<std::int64_t>(repeats.size()) - call.in[0].dim(); ++axis)
+    added.push_back(axis);
+  const OnnxValue x = call.operand(0);
+  if (repeats.empty()) return x;
+  const OnnxValue whole = added.empty() ? x : call.add("Unsqueeze", {x, call.integers(added)});
+  return call.add("Tile", {whole, call.integers(std::vector(repeats.begin(), repeats.end()))});
+}
+
+// An axis (extent) becomes (1, extent), is expanded, and merged again: all axes at once if the rank allows.
+Tensor repeated(const Tensor& x, Shape from, const Shape& to, const Dims& repeats) {
+  Tensor result = x.reshape(from);
+  if (2 * from.size() <= kMaxRank) {
+    Shape apart, expanded;
+    for (std::size_t axis = 0; axis < from.size(); ++axis) {
+      apart.push_back(1);
+      expanded.push_back(repeats[axis]);
+      apart.push_back(from[axis]);
+      expanded.push_back(from[axis]);
+    }
+    result = result.reshape(apart).expand(expanded).reshape(to);
+  } else {
+    for (std::size_t axis = 0; axis < from.size(); ++axis) {
+      if (repeats[axis] == 1) continue;
+      const std::int64_t outer = Shape(from.begin(), from.begin() + axis).numel();
+      const std::int64_t inner = Shape(from.begin() + axis, from.end()).numel();
+      from[axis] = to[axis];
+      result = result.reshape({outer, 1, inner}).expand({outer, repeats[axis], inner}).reshape(from);
+    }
+  }
+  return result.impl()->storage == x.impl()->storage ? result.clone() : result;
 }
 
 }  // namespace
@@ -133,27 +168,8 @@ Tensor repeat(const Tensor& x, const Dims& repeats) {
                   "repeat: repeats must not be negative, and extents must fit in 63 bits; got {} for x {}", repeats,
                   x.shape());
   }
-  // An axis (extent) becomes (1, extent), is expanded, and merged again: all axes at once if the rank allows.
-  Tensor result = x.reshape(from);
-  if (2 * from.size() <= kMaxRank) {
-    Shape apart, expanded;
-    for (std::size_t axis = 0; axis < from.size(); ++axis) {
-      apart.push_back(1);
-      expanded.push_back(repeats[axis]);
-      apart.push_back(from[axis]);
-      expanded.push_back(from[axis]);
-    }
-    result = result.reshape(apart).expand(expanded).reshape(to);
-  } else {
-    for (std::size_t axis = 0; axis < from.size(); ++axis) {
-      if (repeats[axis] == 1) continue;
-      const std::int64_t outer = Shape(from.begin(), from.begin() + axis).numel();
-      const std::int64_t inner = Shape(from.begin() + axis, from.end()).numel();
-      from[axis] = to[axis];
-      result = result.reshape({outer, 1, inner}).expand({outer, repeats[axis], inner}).reshape(from);
-    }
-  }
-  return result.impl()->storage == x.impl()->storage ? result.clone() : result;
+  return detail::as_one_call(
+      "repeat", repeat_onnx, repeats, [&] { return repeated(x, from, to, repeats); }, x);
 }
 
 }  // namespace adjoint
