@@ -130,8 +130,9 @@ OnnxValue along_axis_onnx(OnnxCall& call, OnnxValue x, const ResampleAttr& attr)
 
 OnnxValue resample_onnx(OnnxCall& call, const PlaneAttr& attr) {
   const ResampleAttr& changed = stays(attr.w) ? attr.h : attr.w;
-  // Resize of operator set 17 does not antialias.
-  if (changed.antialias || (band::copies(changed) && !(copies_alike(attr.h) && copies_alike(attr.w))))
+  // Resize of operator set 17 does not antialias, which makes a difference where an image shrinks.
+  const bool shrinks = attr.h.out_extent < attr.h.in_extent || attr.w.out_extent < attr.w.in_extent;
+  if ((changed.antialias && shrinks) || (band::copies(changed) && !(copies_alike(attr.h) && copies_alike(attr.w))))
     return along_axis_onnx(call, along_axis_onnx(call, call.operand(0), attr.h), attr.w);
   OnnxAttributes attributes;
   const char *mode = "nearest", *positions = changed.align_corners ? "align_corners" : "half_pixel";
@@ -142,7 +143,12 @@ OnnxValue resample_onnx(OnnxCall& call, const PlaneAttr& attr) {
       break;
     case Filter::kNearestExact: attributes.emplace_back("nearest_mode", "round_prefer_ceil"); break;
     case Filter::kLinear: mode = "linear"; break;
-    case Filter::kCubic: mode = "cubic"; break;
+    case Filter::kCubic:
+      mode = "cubic";
+      if (!changed.antialias) break;
+      attributes.emplace_back("cubic_coeff_a", -0.5);
+      attributes.emplace_back("exclude_outside", true);
+      break;
   }
   attributes.emplace_back("mode", mode);
   attributes.emplace_back("coordinate_transformation_mode", positions);

@@ -59,6 +59,18 @@ class OnnxNetworks : public testing::TempFolder {
   std::vector<OnnxRun> runs;
 };
 
+// Bicubic interpolation as PIL has it, and a correction of it.
+class Enlarged : public nn::Module {
+ public:
+  Enlarged() : Module("Enlarged"), correction(register_module("correction", networks::Espcn(2))) {}
+  Tensor operator()(const Tensor& low) const {
+    return interpolate(low, {.scale_factor = 2.0, .mode = Interpolation::kBicubic, .antialias = true}) +
+           correction(low);
+  }
+
+  nn::Child<networks::Espcn> correction;
+};
+
 std::vector<DynamicAxis> images() {
   return {{.axis = 0, .name = "batch"}, {.axis = 2, .name = "height"}, {.axis = 3, .name = "width"}};
 }
@@ -67,6 +79,7 @@ std::vector<DynamicAxis> batches() { return {{.axis = 0}}; }
 TEST_F(OnnxNetworks, GiveTheSameResultsAtEverySize) {
   add("dcgan", networks::DcganGenerator(8, 3), batches(), {{2, 8, 1, 1}, {5, 8, 1, 1}});
   add("espcn", networks::Espcn(), images(), {{1, 1, 8, 10}, {2, 1, 9, 7}});
+  add("enlarged", Enlarged(), images(), {{1, 1, 8, 10}, {2, 1, 9, 7}});
   add("fsrcnn", networks::Fsrcnn(), images(), {{1, 1, 8, 10}, {2, 1, 9, 7}});
   add("unet", networks::UNet(), images(), {{1, 1, 16, 24}, {2, 1, 32, 8}});
   add("hifigan", networks::HifiGan(), {{.axis = 0, .name = "batch"}, {.axis = 2, .name = "frames"}},
