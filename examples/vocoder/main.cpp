@@ -166,11 +166,14 @@ int main(int argc, char** argv) {
   evaluating.add_option("model", model, "model.safetensors of a training")->required();
   evaluating.add_option("--sounds", sounds, "Folder of WAV, FLAC or OGG files (default: generated sounds)");
   examples::add_export(program, [](const std::string& path, const std::string& to) {
-    examples::save_onnx(to, load_model(path),
-                        {.example = Tensor::zeros({1, kMels, 32}),
-                         .input = "mel",
-                         .output = "sound",
-                         .axes = {{0, "batch"}, {2, "frames"}}});
+    constexpr std::int64_t kFrames = 256;  // of a generator with a clock, which is as long as they are
+    const Generator generator = load_model(path);
+    examples::Exported exported{.example = Tensor::zeros({1, kMels, kFrames}),
+                                .input = "mel",
+                                .output = "sound",
+                                .axes = {{0, "batch"}}};
+    if (generator.options().clock == 0) exported.axes.emplace_back(2, "frames");
+    examples::save_onnx(to, generator, exported);
   });
   return program.main(argc, argv);
 }
