@@ -64,8 +64,8 @@ OnnxResults convolved_transposed(const OnnxArgs& x) {
   if (given || upper || automatic == "SAME_LOWER") {
     const Size2 out =
         given ? onnx_pair(x, "output_shape", w.is_signal, 1, 1) : Size2(in.h * w.stride.h, in.w * w.stride.w);
-    const auto cut = [&](std::int64_t Size2::*of) {
-      return w.stride.*of * (in.*of - 1) + extra.*of + extent.*of - out.*of;
+    const auto cut = [&, stride = w.stride](std::int64_t Size2::*of) {
+      return stride.*of * (in.*of - 1) + extra.*of + extent.*of - out.*of;
     };
     const Size2 total(cut(&Size2::h), cut(&Size2::w));
     before = {half(total.h), half(total.w)};
