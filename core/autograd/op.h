@@ -460,14 +460,14 @@ void apply_into(const OpDef<Attr>& op, Tensor& target, Operands in, const Attr& 
   detail::check_operands(op.name, in, op.optional);
   detail::check_target(op.name, target, op.infer.one(in, attr));
   detail::CallTrace* const trace = detail::CallTrace::current();
-  if (trace != nullptr) [[unlikely]]
-    trace->overwrites(target);
+  if (trace == nullptr) [[likely]]
+    return detail::compute_into(op, target, in, attr);
+  trace->overwrites(target);
   {
     const detail::TraceScope inside(nullptr);
     detail::compute_into(op, target, in, attr);
   }
-  if (trace != nullptr) [[unlikely]]
-    trace->called(detail::OperatorCallOf<Attr>(op.name, op.onnx, in, Operands(&target, 1), attr, true));
+  trace->called(detail::OperatorCallOf<Attr>(op.name, op.onnx, in, Operands(&target, 1), attr, true));
 }
 
 }  // namespace adjoint

@@ -21,8 +21,8 @@ struct OnnxValue {
   bool is_missing() const { return id < 0; }
 };
 
-/// The translation of an operator's calls to ONNX, which returns the first result, or the reason why there is none. An
-/// operator that only gradients call needs neither.
+/// A function that translates an operator's calls to ONNX and returns the first result, or the reason why ONNX cannot
+/// express the operator. Operators that only gradients call need neither.
 template <class Attr>
 struct OnnxRule {
   using Translate = OnnxValue (*)(OnnxCall& call, const Attr& attr);
@@ -75,7 +75,7 @@ class ADJOINT_API CallTrace {
   CallTrace(const CallTrace&) = delete;
   CallTrace& operator=(const CallTrace&) = delete;
 
-  /// This thread's trace; null if there is none, and inside an operator.
+  /// This thread's trace. Null without a trace, and inside an operator.
   static CallTrace* current() { return context().trace; }
 
   /// Follows every call of an operator that is not part of another operator.

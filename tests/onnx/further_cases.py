@@ -13,7 +13,7 @@ numbers = np.random.RandomState(0)
 
 
 def model_of(operator, operator_set, inputs, outputs, attributes):
-    """A model of one node; an input that is None is left out."""
+    """Returns a model of one node. Inputs that are None are omitted."""
     given = [(f"in{i}" if x is not None else "", x) for i, x in enumerate(inputs)]
     made = [(f"out{i}", x) for i, x in enumerate(outputs)]
     node = helper.make_node(operator, [name for name, _ in given], [name for name, _ in made], **attributes)

@@ -150,10 +150,16 @@ class Reader {
     if (offset > file.size() || nbytes > file.size() - offset)
       damaged(fmt::format("the constant \"{}\" lies beyond the end of '{}'", proto.name(), location));
     std::string bytes(1 << 20, '\0');
-    for (std::uint64_t left = offset; left > 0;)
-      left -= file.read(bytes.data(), static_cast<std::size_t>(std::min<std::uint64_t>(left, bytes.size())));
+    const auto read = [&](std::size_t count) {
+      if (file.read(bytes.data(), count) != count) damaged(fmt::format("'{}' became shorter", location));
+    };
+    for (std::uint64_t left = offset; left > 0;) {
+      const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(left, bytes.size()));
+      read(count);
+      left -= count;
+    }
     bytes.resize(nbytes);
-    if (file.read(bytes.data(), nbytes) != nbytes) damaged(fmt::format("'{}' became shorter", location));
+    read(nbytes);
     return bytes;
   }
 

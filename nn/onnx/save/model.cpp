@@ -92,7 +92,7 @@ void set_port(const OnnxGraph& graph, const OnnxGraph::Port& port, onnx::ValueIn
   to.set_name(graph.values[static_cast<std::size_t>(port.value)].name);
   auto* const type = to.mutable_type()->mutable_tensor_type();
   type->set_elem_type(static_cast<std::int32_t>(onnx_type(port.dtype)));
-  auto* const shape = type->mutable_shape();  // set even without axes, where it says that there are none
+  auto* const shape = type->mutable_shape();  // an empty shape means a tensor without axes
   for (std::size_t axis = 0; axis < port.shape.size(); ++axis) {
     auto* const extent = shape->add_dim();
     if (axis < port.axes.size() && !port.axes[axis].empty()) {

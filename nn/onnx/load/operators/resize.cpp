@@ -37,8 +37,8 @@ std::string one_of(const OnnxArgs& x, const char* name, const std::vector<std::s
   return value;
 }
 
-// A scale is a float32: its inverse, rounded likewise, is whole again where the mathematical one is. `share` is the
-// part of the axis that is resized.
+// A scale is a float32. Its inverse is rounded to float32 too, so that it is a whole number if the exact inverse is.
+// `share` is the part of the axis that is resized.
 ResizedAxis by_scale(const OnnxArgs& x, std::int64_t axis, std::int64_t in, double scale, double share) {
   const float extent = std::floor(static_cast<float>(in) * static_cast<float>(share) * static_cast<float>(scale));
   if (!(scale > 0.0 && extent >= 0.0F && extent < 0x1p40F))
