@@ -2,6 +2,7 @@
 #include <adjoint/data/progress.h>
 
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/forked.h>
 
 #include <algorithm>
 #include <chrono>
@@ -105,6 +106,7 @@ double monotonic_seconds() {
 
 std::mutex& mutex() {
   static std::mutex one;
+  static const HeldAtFork at_fork(one);
   return one;
 }
 

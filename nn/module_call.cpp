@@ -1,6 +1,7 @@
 // Reports a module's call to its observers: a Profiler learns its path, anomaly mode its path and type, and a module
 // with hooks learns that a part of it was called before its hooks ran.
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/forked.h>
 #include <adjoint/core/base/warning.h>
 #include <adjoint/core/profile/profiled_call.h>
 #include <adjoint/nn/module_state.h>
@@ -20,6 +21,7 @@ using adjoint::detail::ModuleWatcher;
 thread_local const void* innermost_module = nullptr;  // of this thread, that somebody watches
 
 std::mutex unproven_guard;
+const HeldAtFork unproven_at_fork(unproven_guard);
 std::size_t unproven_modules = 0;  // whose hooks are yet to run for the first time
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Where modules stand in others: the slots that hold them, and the path from the outermost one.
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/forked.h>
 #include <adjoint/nn/module_state.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@ namespace {
 
 // Threads may put one module into trees of their own.
 std::mutex places_guard;
+const HeldAtFork places_at_fork(places_guard);
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 #include <adjoint/nn/sequential.h>
 
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/forked.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/module_state.h>
@@ -109,6 +110,7 @@ void Sequential::add_step(Steps& steps, NextStep next) {
 std::shared_ptr<const Sequential::Steps> Sequential::current_steps() const {
   if (!chain_->assignable) return chain_->steps;
   static std::mutex making;  // guards every chain's steps; held while they are compared or made, never while they run
+  static const HeldAtFork at_fork(making);
   const std::lock_guard lock(making);
   const std::vector<Child<Layer>>& layers = chain_->layers;
   const auto same = [](const Module& layer, const Module& made_of) { return layer == made_of; };

@@ -1,5 +1,7 @@
 #include <adjoint/core/autograd/gradient_places.h>
 
+#include <adjoint/core/base/forked.h>
+
 #include <algorithm>
 #include <mutex>
 
@@ -8,6 +10,7 @@ namespace {
 
 struct Watching {
   std::mutex mutex;
+  HeldAtFork at_fork{mutex};
   std::vector<std::weak_ptr<PlacingSink>> sinks;
 };
 Watching& watching() {

@@ -4,6 +4,7 @@
 #include <adjoint/core/autograd/module_calls.h>
 #include <adjoint/core/autograd/node.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/forked.h>
 #include <adjoint/core/base/parallel.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@ namespace {
 std::atomic<std::uint64_t> next_serial{1};
 std::atomic<std::uint64_t> next_hook{1};
 std::mutex leaf_hooks;  // tapes of several threads read a leaf's hooks while programs add and remove them
+const HeldAtFork hooks_at_fork(leaf_hooks);
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <adjoint/core/autograd/node.h>
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/base/context.h>
+#include <adjoint/core/base/forked.h>
 
 #include <atomic>
 #include <mutex>
@@ -12,6 +13,7 @@ namespace adjoint {
 namespace {
 
 std::mutex links;  // guards every list; never held while anything else runs
+const HeldAtFork links_at_fork(links);
 
 }  // namespace
 

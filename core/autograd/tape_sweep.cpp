@@ -9,6 +9,7 @@
 #include <adjoint/core/autograd/untrained.h>
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/base/context.h>
+#include <adjoint/core/base/forked.h>
 #include <adjoint/core/base/parallel.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/core/tensor/strided.h>
@@ -22,6 +23,7 @@ namespace adjoint::detail {
 namespace {
 
 std::mutex leaf_gradients;  // tapes of several threads add to the same leaves
+const HeldAtFork gradients_at_fork(leaf_gradients);
 
 bool exclusively_owned(const Tensor& tensor) {
   const TensorImpl& impl = *tensor.impl();

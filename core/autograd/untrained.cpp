@@ -1,6 +1,7 @@
 #include <adjoint/core/autograd/untrained.h>
 
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/forked.h>
 #include <adjoint/core/base/warning.h>
 #include <adjoint/core/tensor/tensor_impl.h>
 
@@ -18,6 +19,7 @@ constexpr std::uint64_t kStepsApart = 2;
 constexpr std::size_t kMostNamed = 4;
 
 std::mutex marks_guard;  // of every leaf's marks
+const HeldAtFork marks_at_fork(marks_guard);
 std::atomic<std::uint64_t> optimizer_steps{0};
 
 TrainingMarks& marks_of(const Tensor& leaf) {

@@ -1,5 +1,8 @@
-// How a forked process handles its parent's threads. Internal.
+// What a process that is forked from one with several threads must do: it has none of the other threads, and finds the
+// process's data as they left it. Internal.
 #pragma once
+
+#include <adjoint/core/base/export.h>
 
 #include <mutex>
 #include <utility>
@@ -16,5 +19,13 @@ void leave_to_parent(T what) {
   const std::lock_guard lock(*mutex);
   left->push_back(std::move(what));
 }
+
+/// Lets fork() wait until no other thread holds the mutex. Otherwise a child that is forked meanwhile would find the
+/// mutex locked for ever, and what it guards half changed. The mutex must never be destroyed, and no thread may fork
+/// while it holds it.
+class ADJOINT_API HeldAtFork {
+ public:
+  explicit HeldAtFork(std::mutex& mutex);
+};
 
 }  // namespace adjoint

@@ -1,5 +1,7 @@
 #include <adjoint/core/base/warning.h>
 
+#include <adjoint/core/base/forked.h>
+
 #include <cstdio>
 #include <memory>
 #include <mutex>
@@ -9,6 +11,7 @@ namespace adjoint {
 namespace {
 
 std::mutex warning_guard;
+const HeldAtFork warning_at_fork(warning_guard);
 
 // Shared, so that taking it needs no memory. Never destroyed: threads may warn after static objects are gone.
 std::shared_ptr<const WarningHandler>& warning_handler() {

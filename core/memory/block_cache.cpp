@@ -1,5 +1,7 @@
 #include <adjoint/core/memory/block_cache.h>
 
+#include <adjoint/core/base/forked.h>
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -131,6 +133,7 @@ void BlockCache::take(Kept& block) noexcept {
 
 BlockCache& BlockCache::of_tensors() {
   static auto* const cache = new BlockCache(limit_of_tensors());  // never destroyed: tensors may outlive it
+  static const HeldAtFork at_fork(cache->guard_);
   return *cache;
 }
 

@@ -2,6 +2,7 @@
 
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/base/context.h>
+#include <adjoint/core/base/forked.h>
 #include <adjoint/core/graph/step_capture.h>
 #include <adjoint/core/memory/block_cache.h>
 #include <adjoint/core/memory/large_blocks.h>
@@ -60,6 +61,7 @@ constexpr std::size_t kToldTensors = 5;
 
 constinit std::mutex large_guard;  // guards the list below
 constinit detail::LargeBlock* first_large = nullptr;
+const HeldAtFork large_at_fork(large_guard);
 
 }  // namespace
 

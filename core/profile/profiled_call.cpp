@@ -4,6 +4,7 @@
 
 #include <adjoint/core/autograd/module_calls.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/forked.h>
 #include <adjoint/core/base/precision.h>
 #include <adjoint/core/profile/profile_session.h>
 #include <adjoint/core/tensor/tensor.h>
@@ -29,6 +30,7 @@ constinit std::atomic<bool> Profiling::on_{false};
 namespace {
 
 std::mutex current_guard;
+const HeldAtFork current_at_fork(current_guard);
 std::shared_ptr<ProfileSession> current;
 std::atomic<ProfileSession*> current_address{nullptr};
 
@@ -60,6 +62,7 @@ ProfiledThread* enter() {
 // Strings that places point to; there are as many as names of modules, scopes and operators.
 const std::string* intern(std::string text) {
   static std::mutex guard;
+  static const HeldAtFork at_fork(guard);
   static auto* const strings = new std::unordered_set<std::string>;  // threads may end after static objects
   const std::lock_guard lock(guard);
   return &*strings->insert(std::move(text)).first;

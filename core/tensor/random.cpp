@@ -2,6 +2,7 @@
 
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/base/context.h>
+#include <adjoint/core/base/forked.h>
 #include <adjoint/core/graph/call_trace.h>
 #include <adjoint/core/tensor/philox.h>
 
@@ -58,6 +59,7 @@ struct Seed {
   std::atomic<std::uint64_t> time{1};
 };
 constinit Seed process_seed;
+const HeldAtFork seed_at_fork(process_seed.mutex);
 
 struct ThreadGenerator {
   Generator generator;

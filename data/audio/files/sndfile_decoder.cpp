@@ -1,5 +1,6 @@
 // Sound files through libsndfile.
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/base/forked.h>
 #include <adjoint/data/audio/files/decoder.h>
 
 #include <sndfile.h>
@@ -22,6 +23,7 @@ class SndfileDecoder final : public Decoder {
     {
       // libsndfile stores the text of a failure in a variable that all threads share.
       static std::mutex opening;
+      static const HeldAtFork at_fork(opening);
       const std::lock_guard lock(opening);
       SF_VIRTUAL_IO calls = file_calls();
       file_.reset(::sf_open_virtual(&calls, SFM_READ, &info, this));
