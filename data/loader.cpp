@@ -95,7 +95,7 @@ struct DataLoader::Running {
 };
 
 DataLoader::DataLoader(const Dataset* dataset, const Source* source, const DataLoaderOptions& options)
-    : dataset_(dataset), source_(source), options_(options), running_(std::make_unique<Running>()) {
+    : dataset_(dataset), source_(source), options_(options), running_(new Running) {
   next_.batch_size = options.batch_size;
   next_.order = source != nullptr ? 3 : options.sampler != nullptr ? 2 : options.shuffle ? 1 : 0;
   next_.drop_last = options.drop_last ? 1 : 0;

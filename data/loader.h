@@ -4,6 +4,7 @@
 
 #include <adjoint/core/base/device.h>
 #include <adjoint/core/base/export.h>
+#include <adjoint/core/base/owned.h>
 #include <adjoint/core/tensor/named_tensors.h>
 #include <adjoint/data/dataset.h>
 #include <adjoint/data/sampler.h>
@@ -12,7 +13,6 @@
 #include <cstdint>
 #include <functional>
 #include <iterator>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -138,7 +138,7 @@ class ADJOINT_API DataLoader {
   std::int64_t batches_ = 0;
   DataLoaderState next_;
   std::vector<std::string> warned_;
-  const std::unique_ptr<Running> running_;  // the current epoch
+  const Owned<Running> running_;  // the current epoch
 };
 
 /// A single-pass input iterator.

@@ -244,7 +244,7 @@ struct Log::Writers {
   std::vector<std::unique_ptr<LogWriter>> all;
 };
 
-Log::Log() : writers_(std::make_unique<Writers>()) {}
+Log::Log() : writers_(new Writers) {}
 
 Log::~Log() = default;
 

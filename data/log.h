@@ -3,6 +3,7 @@
 #pragma once
 
 #include <adjoint/core/base/export.h>
+#include <adjoint/core/base/owned.h>
 #include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
@@ -98,7 +99,7 @@ class ADJOINT_API Log {
   void write(const std::string& tag, std::int64_t step, decltype(LogRecord::value) value);
 
   struct Writers;  // with their lock
-  std::unique_ptr<Writers> writers_;
+  Owned<Writers> writers_;
 };
 
 }  // namespace adjoint::data

@@ -227,7 +227,7 @@ Progress::Progress(std::int64_t total, ProgressOptions options) {
   ADJOINT_CHECK(options.initial >= 0 && (total == 0 || options.initial <= total),
                 "Progress: initial must be from 0 to the total, {}; got {}", total, options.initial);
   std::FILE* out = options.out != nullptr ? options.out : stderr;
-  bar_ = std::make_unique<Bar>(total, std::move(options));
+  bar_ = Owned(new Bar(total, std::move(options)));
   const std::lock_guard lock(mutex());
   screen_ = Screen::of(out);
   screen_->bars.push_back(bar_.get());

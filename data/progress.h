@@ -2,6 +2,7 @@
 #pragma once
 
 #include <adjoint/core/base/export.h>
+#include <adjoint/core/base/owned.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -67,7 +68,7 @@ class ADJOINT_API Progress {
   class Bar;
   struct Screen;
   std::shared_ptr<Screen> screen_;
-  std::unique_ptr<Bar> bar_;
+  Owned<Bar> bar_;
 };
 
 }  // namespace adjoint::data

@@ -23,7 +23,7 @@ struct BackgroundWriter::Thread {
   std::thread running;
 };
 
-BackgroundWriter::BackgroundWriter() : thread_(std::make_unique<Thread>()) {}
+BackgroundWriter::BackgroundWriter() : thread_(new Thread) {}
 
 BackgroundWriter::~BackgroundWriter() { join(); }
 

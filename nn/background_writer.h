@@ -2,11 +2,11 @@
 #pragma once
 
 #include <adjoint/core/base/export.h>
+#include <adjoint/core/base/owned.h>
 #include <adjoint/core/tensor/named_tensors.h>
 
 #include <exception>
 #include <functional>
-#include <memory>
 
 #include <sys/types.h>
 
@@ -36,7 +36,7 @@ class ADJOINT_API BackgroundWriter {
   NamedTensors copies_;
   std::exception_ptr error_;
   struct Thread;  // std::thread, whose header takes a tenth of the compile time of adjoint.h
-  std::unique_ptr<Thread> thread_;
+  Owned<Thread> thread_;
   pid_t process_ = 0;  // the process that has the thread
 };
 

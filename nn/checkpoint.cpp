@@ -17,7 +17,7 @@
 namespace adjoint::nn {
 
 Checkpoint::Checkpoint(std::filesystem::path folder, const CheckpointOptions& options)
-    : folder_(std::move(folder)), options_(options), writer_(std::make_unique<BackgroundWriter>()) {
+    : folder_(std::move(folder)), options_(options), writer_(new BackgroundWriter) {
   ADJOINT_CHECK(!folder_.empty(), "Checkpoint: the folder must have a name; got ''");
   ADJOINT_CHECK(options.keep_last >= 1, "Checkpoint: keep_last must be at least 1; got {}", options.keep_last);
   ADJOINT_CHECK(options.keep_best >= 0, "Checkpoint: keep_best must not be negative; got {}", options.keep_best);

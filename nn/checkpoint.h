@@ -22,6 +22,7 @@
 #pragma once
 
 #include <adjoint/core/base/export.h>
+#include <adjoint/core/base/owned.h>
 #include <adjoint/core/tensor/named_tensors.h>
 #include <adjoint/nn/checkpoint_values.h>
 
@@ -29,7 +30,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -150,7 +150,7 @@ class ADJOINT_API Checkpoint {
   std::filesystem::path folder_;
   CheckpointOptions options_;
   std::vector<Member> members_;
-  std::unique_ptr<BackgroundWriter> writer_;
+  Owned<BackgroundWriter> writer_;
 };
 
 }  // namespace adjoint::nn

@@ -121,7 +121,7 @@ struct Copies {
   }
 };
 
-Cloning::Cloning(const Module& module) : copies_(std::make_unique<Copies>()), outer_(under_way) {
+Cloning::Cloning(const Module& module) : copies_(new Copies), outer_(under_way) {
   constexpr const char* kOp = "clone";
   const OpScope scope(kOp);
   module.check_not_moved_from(kOp);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <adjoint/core/base/export.h>
+#include <adjoint/core/base/owned.h>
 #include <adjoint/nn/child.h>
 
 #include <concepts>
@@ -33,7 +34,7 @@ class ADJOINT_API Cloning {
   void check(const Module& made) const;
 
  private:
-  std::unique_ptr<Copies> copies_;
+  Owned<Copies> copies_;
   Copies* outer_;
 };
 

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <adjoint/core/base/export.h>
+#include <adjoint/core/base/owned.h>
 #include <adjoint/core/distributed/world.h>
 #include <adjoint/nn/module.h>
 
@@ -136,7 +137,7 @@ class DataParallel {
 
  private:
   M module_;
-  std::unique_ptr<detail::Reducer> reducer_;
+  Owned<detail::Reducer> reducer_;
 };
 
 /// Makes every BatchNorm1d and BatchNorm2d below `module` take its statistics over all ranks' batches in training

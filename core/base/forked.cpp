@@ -23,7 +23,8 @@ void lock_all() {
   Held& all = held();
   all.guard.lock();
   while (true) {
-    const auto busy = std::find_if(all.mutexes.begin(), all.mutexes.end(), [](auto* mutex) { return !mutex->try_lock(); });
+    const auto busy =
+        std::find_if(all.mutexes.begin(), all.mutexes.end(), [](auto* mutex) { return !mutex->try_lock(); });
     if (busy == all.mutexes.end()) return;
     std::for_each(all.mutexes.begin(), busy, [](auto* mutex) { mutex->unlock(); });
     std::this_thread::yield();

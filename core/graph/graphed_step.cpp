@@ -288,14 +288,13 @@ std::shared_ptr<StepDevice> make_step_device(Device device) {
 }  // namespace detail
 
 GraphedStep::GraphedStep(Function step, const GraphedStepOptions& options)
-    : graphs_(
-          std::make_unique<detail::StepGraphs>(std::move(step), options, detail::make_step_device(options.device))) {}
+    : graphs_(new detail::StepGraphs(std::move(step), options, detail::make_step_device(options.device))) {}
 GraphedStep::~GraphedStep() = default;
 GraphedStep::GraphedStep(GraphedStep&&) noexcept = default;
 GraphedStep& GraphedStep::operator=(GraphedStep&&) noexcept = default;
 
 detail::StepGraphs& GraphedStep::graphs() const {
-  ADJOINT_CHECK(graphs_ != nullptr, "GraphedStep: it must hold a step; got one that was moved from");
+  ADJOINT_CHECK(static_cast<bool>(graphs_), "GraphedStep: it must hold a step; got one that was moved from");
   return *graphs_;
 }
 

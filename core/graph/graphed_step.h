@@ -26,12 +26,12 @@
 
 #include <adjoint/core/base/device.h>
 #include <adjoint/core/base/export.h>
+#include <adjoint/core/base/owned.h>
 #include <adjoint/core/tensor/tensor.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <vector>
 
 namespace adjoint {
@@ -93,7 +93,7 @@ class ADJOINT_API GraphedStep {
  private:
   detail::StepGraphs& graphs() const;
 
-  std::unique_ptr<detail::StepGraphs> graphs_;
+  Owned<detail::StepGraphs> graphs_;
 };
 
 }  // namespace adjoint
