@@ -14,6 +14,8 @@
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/base/device.h>
 #include <adjoint/core/graph/call_trace.h>
+#include <adjoint/core/graph/planned_call.h>
+#include <adjoint/core/memory/scratch.h>
 #include <adjoint/core/profile/profiled_call.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/core/tensor/tensor.h>
@@ -24,7 +26,9 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -175,6 +179,10 @@ struct OpDef {
   /// For Formats::kImages: computes the results, which are in channels_last, from operands in any strides. Returns
   /// false, and does nothing, if contiguous copies are to be used.
   bool (*channels_last)(Operands in, Results out, const Attr& attr) = nullptr;
+  /// The CPU kernel's work for one call that is repeated (nn::Plan), with everything decided that does not depend on
+  /// elements, except on those of frozen operands: the result allocates nothing. Null, or an empty result: repeated
+  /// calls run the kernel.
+  std::function<void()> (*prepare)(Operands in, Results out, const Attr& attr) = nullptr;
   /// Any number of operands, all under rule 0 (which may save results, not the operands).
   bool variadic = false;
   /// Bit i: operand i may be undefined. Operand 0 may not.
@@ -255,11 +263,19 @@ void compute(const OpDef<Attr>& op, Operands in, Results out, const Attr& attr);
 template <class Attr>
 void compute_in_memory_order(const OpDef<Attr>& op, Operands in, Results out, const Attr& attr) {
   const std::size_t rank = in[0].shape().size();
-  std::vector<Tensor> views(in.size());
   std::array<Tensor, kMaxOutputs> results;
-  in_memory_order(rank, in, views);
   in_memory_order(rank, out, results);
-  compute(op, views, {results.data(), out.size()}, attr);
+  const auto run = [&](std::span<Tensor> views) {
+    in_memory_order(rank, in, views);
+    compute(op, views, {results.data(), out.size()}, attr);
+  };
+  if (in.size() <= kMaxRules) {
+    std::array<Tensor, kMaxRules> views;
+    run({views.data(), in.size()});
+  } else {
+    ScratchVector<Tensor> views(in.size());
+    run(views);
+  }
 }
 
 /// Every kernel of every operator runs here.
@@ -278,7 +294,7 @@ void compute(const OpDef<Attr>& op, Operands in, Results out, const Attr& attr) 
     make_contiguous(in, packed);
     kernel({packed.data(), in.size()}, out, attr);
   } else {
-    std::vector<Tensor> packed(in.size());
+    ScratchVector<Tensor> packed(in.size());
     make_contiguous(in, packed);
     kernel(packed, out, attr);
   }
@@ -304,6 +320,28 @@ Outputs make_results(const OpDef<Attr>& op, Operands in, const Attr& attr, bool 
   return out;
 }
 
+/// The format that the results follow.
+template <class Attr>
+MemoryFormat format_of(const OpDef<Attr>& op, Operands in) {
+  return op.formats == Formats::kNone ? kContiguous : leading_format(in);
+}
+
+/// Computes results that exist, in that format.
+template <class Attr>
+void fill(const OpDef<Attr>& op, Operands in, Results out, const Attr& attr, MemoryFormat format) {
+  if (op.formats != Formats::kImages || format == kContiguous) return compute(op, in, out, attr);
+  if (op.channels_last != nullptr && op.channels_last(in, out, attr)) return;
+  if (op.in_memory_order != nullptr) {
+    if (const std::optional<Attr> own = op.in_memory_order(in, attr)) {
+      return compute_in_memory_order(op, in, out, *own);
+    }
+  }
+  std::array<Tensor, kMaxOutputs> contiguous;
+  make_contiguous_results(out, contiguous);
+  compute(op, in, {contiguous.data(), out.size()}, attr);
+  copy_results({contiguous.data(), out.size()}, out);
+}
+
 template <class Attr>
 Outputs run(const OpDef<Attr>& op, Operands in, const Attr& attr, bool keep) {
   Outputs out;
@@ -311,23 +349,9 @@ Outputs run(const OpDef<Attr>& op, Operands in, const Attr& attr, bool keep) {
     out.tensors[0] = op.view(in[0], attr);
     return out;
   }
-  const MemoryFormat format = op.formats == Formats::kNone ? kContiguous : leading_format(in);
+  const MemoryFormat format = format_of(op, in);
   out = make_results(op, in, attr, keep, format);
-  if (op.formats != Formats::kImages || format == kContiguous) {
-    compute(op, in, out.all(), attr);
-    return out;
-  }
-  if (op.channels_last != nullptr && op.channels_last(in, out.all(), attr)) return out;
-  if (op.in_memory_order != nullptr) {
-    if (const std::optional<Attr> own = op.in_memory_order(in, attr)) {
-      compute_in_memory_order(op, in, out.all(), *own);
-      return out;
-    }
-  }
-  std::array<Tensor, kMaxOutputs> contiguous;
-  make_contiguous_results(out.all(), contiguous);
-  compute(op, in, {contiguous.data(), out.all().size()}, attr);
-  copy_results({contiguous.data(), out.all().size()}, out.all());
+  fill(op, in, out.all(), attr, format);
   return out;
 }
 
@@ -376,6 +400,46 @@ Cost cost_of(const OpDef<Attr>& op, Operands in, Operands out, const Attr& attr)
   return op.cost != nullptr ? op.cost(in, out, attr) : Cost{moved_bytes(in, out), 0.0};
 }
 
+template <class Attr>
+class PlannedCallOf final : public PlannedCall {
+ public:
+  PlannedCallOf(const OpDef<Attr>& op, Operands operands, Operands results, const Attr& attr)
+      : PlannedCall(op.name, operands, results), op_(op), attr_(attr), format_(format_of(op, operands)) {}
+  void prepare() override {
+    const auto is_packed = [](const Tensor& t) { return !t.defined() || t.is_contiguous(); };
+    const bool all_packed =
+        std::all_of(in.begin(), in.end(), is_packed) && std::all_of(out.begin(), out.end(), is_packed);
+    if (op_.prepare != nullptr && in[0].device().is_cpu() && all_packed) prepared_ = op_.prepare(in, out, attr_);
+  }
+  void run() override { prepared_ ? prepared_() : fill(op_, in, out, attr_, format_); }
+
+ private:
+  const OpDef<Attr>& op_;
+  [[no_unique_address]] const Attr attr_;
+  const MemoryFormat format_;
+  std::function<void()> prepared_;
+};
+
+/// A call as traces see it.
+template <class Attr>
+class DefinedCall final : public OperatorCallOf<Attr> {
+ public:
+  DefinedCall(const OpDef<Attr>& op, Operands operands, const Outputs& made, const Attr& attr)
+      : OperatorCallOf<Attr>(op.name, op.onnx, operands, {made.tensors.data(), made.results}, attr, false),
+        op_(op),
+        all_(made.tensors.data(), made.results + made.kept) {}
+  DefinedCall(const OpDef<Attr>& op, Operands operands, const Tensor& target, const Attr& attr)
+      : OperatorCallOf<Attr>(op.name, op.onnx, operands, {&target, 1}, attr, true), op_(op), all_(&target, 1) {}
+  std::unique_ptr<PlannedCall> planned() const override {
+    if (op_.view != nullptr) return nullptr;
+    return std::make_unique<PlannedCallOf<Attr>>(op_, this->in, all_, this->attr());
+  }
+
+ private:
+  const OpDef<Attr>& op_;
+  const Operands all_;  // the results, then the kept tensors
+};
+
 /// The call without mixed precision.
 template <class Attr>
 Outputs call_as_given(const OpDef<Attr>& op, Operands in, const Attr& attr) {
@@ -385,7 +449,7 @@ Outputs call_as_given(const OpDef<Attr>& op, Operands in, const Attr& attr) {
       const TraceScope inside(nullptr);
       out = call_as_given(op, in, attr);
     }
-    trace->called(OperatorCallOf<Attr>(op.name, op.onnx, in, Operands(out.tensors.data(), out.results), attr, false));
+    trace->called(DefinedCall<Attr>(op, in, out, attr));
     return out;
   }
   ProfiledCall profiled(op.name, in);
@@ -467,7 +531,7 @@ void apply_into(const OpDef<Attr>& op, Tensor& target, Operands in, const Attr& 
     const detail::TraceScope inside(nullptr);
     detail::compute_into(op, target, in, attr);
   }
-  trace->called(detail::OperatorCallOf<Attr>(op.name, op.onnx, in, Operands(&target, 1), attr, true));
+  trace->called(detail::DefinedCall<Attr>(op, in, target, attr));
 }
 
 }  // namespace adjoint

@@ -1,5 +1,5 @@
-// Call traces: observers of the operators that a thread calls, by which a network is written to a file (nn/onnx).
-// Internal.
+// Call traces: observers of the operators that a thread calls, by which a network is written to a file (nn/onnx) or
+// planned (nn/plan.h). Internal.
 #pragma once
 
 #include <adjoint/core/base/context.h>
@@ -7,6 +7,8 @@
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -37,6 +39,8 @@ struct OnnxRule {
 
 namespace detail {
 
+class PlannedCall;  // core/graph/planned_call.h
+
 /// A call of an operator.
 class OperatorCall {
  public:
@@ -48,15 +52,20 @@ class OperatorCall {
   /// Why there is no rule, or null.
   virtual const char* reason() const = 0;
   virtual OnnxValue translate(OnnxCall& call) const = 0;
+  /// The call, to be repeated; null if there is nothing to repeat: its results are views.
+  virtual std::unique_ptr<PlannedCall> planned() const;
+
+  virtual ~OperatorCall() = default;
+  OperatorCall(const OperatorCall&) = delete;
+  OperatorCall& operator=(const OperatorCall&) = delete;
 
  protected:
   OperatorCall(const char* op, std::span<const Tensor> operands, std::span<const Tensor> results, bool writes)
       : name(op), in(operands), out(results), in_place(writes) {}
-  ~OperatorCall() = default;
 };
 
 template <class Attr>
-class OperatorCallOf final : public OperatorCall {
+class OperatorCallOf : public OperatorCall {
  public:
   OperatorCallOf(const char* op, const OnnxRule<Attr>& rule, std::span<const Tensor> operands,
                  std::span<const Tensor> results, const Attr& attr, bool writes)
@@ -64,6 +73,9 @@ class OperatorCallOf final : public OperatorCall {
   bool has_rule() const override { return rule_.translate != nullptr; }
   const char* reason() const override { return rule_.reason; }
   OnnxValue translate(OnnxCall& call) const override { return rule_.translate(call, attr_); }
+
+ protected:
+  const Attr& attr() const { return attr_; }
 
  private:
   const OnnxRule<Attr>& rule_;
@@ -75,8 +87,19 @@ class ADJOINT_API CallTrace {
   CallTrace(const CallTrace&) = delete;
   CallTrace& operator=(const CallTrace&) = delete;
 
+  /// The calls that a trace follows.
+  enum class Calls : std::uint8_t {
+    kOperators,
+    kFunctions,  // functions that consist of several operators are one call, where ONNX has one operator for them
+  };
+
   /// This thread's trace. Null without a trace, and inside an operator.
   static CallTrace* current() { return context().trace; }
+  /// The same, if it follows functions.
+  static CallTrace* of_functions() {
+    CallTrace* const trace = context().trace;
+    return trace != nullptr && trace->calls_ == Calls::kFunctions ? trace : nullptr;
+  }
 
   /// Follows every call of an operator that is not part of another operator.
   virtual void called(const OperatorCall& call) = 0;
@@ -86,10 +109,15 @@ class ADJOINT_API CallTrace {
   virtual void accesses(const Tensor& tensor, bool writes) = 0;
   /// Precedes a use of random numbers.
   virtual void draws() = 0;
+  /// Follows a check of elements: see check_elements().
+  virtual void checked(const char* op, const Tensor& values, std::function<void(const Tensor&)> check) = 0;
 
  protected:
-  CallTrace() = default;
+  explicit CallTrace(Calls calls) : calls_(calls) {}
   ~CallTrace() = default;
+
+ private:
+  const Calls calls_;
 };
 
 /// Makes `trace` this thread's while it lives; null pauses a trace.
@@ -103,6 +131,17 @@ class TraceScope {
  private:
   CallTrace* outer_;
 };
+
+/// check(values) throws Error for elements that `op` does not take. It is no part of a network in a file; planned calls
+/// repeat it.
+template <class F>
+void check_elements(const char* op, const Tensor& values, F&& check) {
+  CallTrace* const trace = CallTrace::current();
+  const TraceScope unseen(nullptr);
+  check(values);
+  if (trace != nullptr) [[unlikely]]
+    trace->checked(op, values, std::forward<F>(check));
+}
 
 }  // namespace detail
 }  // namespace adjoint

@@ -19,7 +19,7 @@ using RuleFor = OnnxRule<std::type_identity_t<Attr>>;
 template <class Attr, class F>
 Tensor as_one_call(const char* name, const RuleFor<Attr>& rule, const Attr& attr, const F& compute,
                    std::span<const Tensor> in) {
-  CallTrace* const trace = CallTrace::current();
+  CallTrace* const trace = CallTrace::of_functions();
   if (trace == nullptr) [[likely]]
     return compute();
   Tensor out;
@@ -32,7 +32,7 @@ Tensor as_one_call(const char* name, const RuleFor<Attr>& rule, const Attr& attr
 }
 template <class Attr, class F, std::same_as<Tensor>... T>
 Tensor as_one_call(const char* name, const RuleFor<Attr>& rule, const Attr& attr, const F& compute, const T&... in) {
-  if (CallTrace::current() == nullptr) [[likely]]
+  if (CallTrace::of_functions() == nullptr) [[likely]]
     return compute();
   const std::array<Tensor, sizeof...(in)> operands{in...};
   return as_one_call(name, rule, attr, compute, std::span<const Tensor>(operands));

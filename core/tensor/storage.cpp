@@ -5,6 +5,7 @@
 #include <adjoint/core/graph/step_capture.h>
 #include <adjoint/core/memory/block_cache.h>
 #include <adjoint/core/memory/large_blocks.h>
+#include <adjoint/core/memory/scratch.h>
 
 #include <unistd.h>
 
@@ -66,8 +67,13 @@ Storage::Storage(void* data, std::size_t nbytes, Device device)
 std::shared_ptr<Storage> Storage::allocate(std::size_t nbytes, Device device, const TensorSpec* spec) {
   check_device(device);
   // The owner is created first: memory without one would leak if there were no room for it.
-  auto storage = std::make_shared<Storage>(nullptr, nbytes, device);
+  auto storage = detail::make_shared_in_scratch<Storage>(nullptr, nbytes, device);
   if (nbytes == 0) return storage;
+  if (detail::Scratch* const scratch = detail::Scratch::current(); scratch != nullptr && device.is_cpu()) [[unlikely]] {
+    storage->data_ = scratch->allocate(nbytes);
+    storage->owned_ = false;
+    return storage;
+  }
   if (const AllocationObserver observer = allocation_observer.load(std::memory_order_relaxed)) observer(nbytes, device);
   storage->large_ = detail::LargeBlock::make(*storage, spec);
   if (detail::StepCapture* const capture = detail::StepCapture::current();

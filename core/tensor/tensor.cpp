@@ -9,7 +9,9 @@
 #include <adjoint/core/base/context.h>
 #include <adjoint/core/graph/call_trace.h>
 #include <adjoint/core/graph/onnx_call.h>
+#include <adjoint/core/graph/planned_call.h>
 #include <adjoint/core/graph/step_capture.h>
+#include <adjoint/core/memory/scratch.h>
 #include <adjoint/core/tensor/convert.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/core/tensor/fill.h>
@@ -60,7 +62,7 @@ void set_format(TensorImpl& impl) {
 }
 
 Tensor wrap_storage(std::shared_ptr<Storage> storage, const TensorSpec& spec, std::int64_t numel) {
-  auto impl = std::make_shared<TensorImpl>();
+  auto impl = detail::make_shared_in_scratch<TensorImpl>();
   impl->storage = std::move(storage);
   impl->shape = spec.shape;
   impl->numel = numel;
@@ -370,7 +372,7 @@ ADJOINT_INSTANTIATE(bool)
 
 Tensor Tensor::view_as(const Shape& shape, const Strides& strides, std::int64_t offset) const {
   const TensorImpl& base = checked("view_as", impl());
-  auto view = std::make_shared<TensorImpl>();
+  auto view = detail::make_shared_in_scratch<TensorImpl>();
   view->storage = base.storage;
   view->shape = shape;
   view->strides = strides;
@@ -461,7 +463,32 @@ OnnxValue copied_onnx(OnnxCall& call, const Shape& shape) {
   return call.in[0].shape() == shape ? value : call.add("Expand", {value, call.integers(shape)});
 }
 
+constexpr OnnxRule<Shape> kCopiedOnnx(copied_onnx);
+
+class CopyCall final : public detail::OperatorCallOf<Shape> {
+ public:
+  CopyCall(const Tensor& source, const Tensor& target)
+      : OperatorCallOf("copy_", kCopiedOnnx, {&source, 1}, {&target, 1}, target.shape(), true) {}
+  std::unique_ptr<detail::PlannedCall> planned() const override {
+    return std::make_unique<detail::PlannedCopy>(in[0], out[0]);
+  }
+};
+
+// A view of `source` in the shape that it broadcasts to.
+Tensor broadcast_to(const Tensor& source, const Shape& shape) {
+  Strides strides = Dims::filled(shape.size(), 0);
+  const std::size_t lead = shape.size() - source.shape().size();
+  for (std::size_t axis = 0; axis < source.shape().size(); ++axis) {
+    strides[lead + axis] = source.shape()[axis] == 1 ? 0 : source.strides()[axis];
+  }
+  return source.view_as(shape, strides, source.storage_offset());
+}
+
 }  // namespace
+
+void detail::PlannedCopy::prepare() { from_ = broadcast_to(in[0], out[0].shape()); }
+void detail::PlannedCopy::run() { copy_into(from_, out[0]); }
+std::unique_ptr<detail::PlannedCall> detail::OperatorCall::planned() const { return nullptr; }
 
 Tensor& Tensor::copy_(const Tensor& source) {
   const OpScope scope("copy_");
@@ -474,12 +501,7 @@ Tensor& Tensor::copy_(const Tensor& source) {
   if (trace != nullptr) [[unlikely]]
     trace->overwrites(*this);
   const detail::TraceScope inside(nullptr);
-  Strides strides = Dims::filled(shape().size(), 0);
-  const std::size_t lead = shape().size() - source.shape().size();
-  for (std::size_t axis = 0; axis < source.shape().size(); ++axis) {
-    strides[lead + axis] = source.shape()[axis] == 1 ? 0 : source.strides()[axis];
-  }
-  Tensor broadcast = source.view_as(shape(), strides, source.storage_offset());
+  Tensor broadcast = broadcast_to(source, shape());
   // A source that shares memory with the destination is read completely before anything is written.
   if (source.impl()->storage == impl_->storage) {
     Tensor copy = make_tensor({shape(), source.dtype()}, source.device());
@@ -488,8 +510,7 @@ Tensor& Tensor::copy_(const Tensor& source) {
   }
   copy_into(broadcast, *this);
   if (trace != nullptr) [[unlikely]] {
-    const OnnxRule<Shape> rule(copied_onnx);
-    trace->called(detail::OperatorCallOf<Shape>("copy_", rule, {&source, 1}, {this, 1}, shape(), true));
+    trace->called(CopyCall(source, *this));
   }
   return *this;
 }

@@ -10,6 +10,7 @@
 #include <adjoint/core/tensor/named_tensors.h>
 #include <adjoint/core/tensor/tensor.h>
 #include <adjoint/nn/module.h>
+#include <adjoint/nn/tensor_function.h>
 
 #include <concepts>
 #include <cstddef>
@@ -17,9 +18,6 @@
 #include <filesystem>
 #include <functional>
 #include <string>
-#include <tuple>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 namespace adjoint::nn {
@@ -46,40 +44,9 @@ struct SaveOnnxOptions {
 
 namespace detail {
 
-using OnnxFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
-
-ADJOINT_API void save_onnx(const std::filesystem::path& path, const OnnxFunction& f, const std::vector<Tensor>& inputs,
-                           const SaveOnnxOptions& options, const NamedTensors& weights);
-[[noreturn]] ADJOINT_API void wrong_number_of_inputs(std::size_t inputs);
-ADJOINT_API void check_evaluated(const Module& module);
-
-inline std::vector<Tensor> listed(Tensor result) { return {std::move(result)}; }
-inline std::vector<Tensor> listed(std::vector<Tensor> results) { return results; }
-template <class... T>
-requires(std::convertible_to<T, Tensor>&&...) std::vector<Tensor> listed(const std::tuple<T...>& results) {
-  return std::apply([](const auto&... result) { return std::vector<Tensor>{result...}; }, results);
-}
-inline std::vector<Tensor> listed(const std::pair<Tensor, Tensor>& results) { return {results.first, results.second}; }
-
-/// f(inputs[0], ..., inputs[n - 1]), where f takes so many.
-template <class F, std::size_t... kIndex>
-std::vector<Tensor> call_with(const F& f, const std::vector<Tensor>& inputs, std::index_sequence<kIndex...>) {
-  if constexpr (std::is_invocable_v<const F&, decltype(inputs[kIndex])...>) {
-    return listed(std::invoke(f, inputs[kIndex]...));
-  } else {
-    wrong_number_of_inputs(inputs.size());
-  }
-}
-template <class F>
-std::vector<Tensor> call_with(const F& f, const std::vector<Tensor>& inputs) {
-  switch (inputs.size()) {
-    case 1: return call_with(f, inputs, std::make_index_sequence<1>());
-    case 2: return call_with(f, inputs, std::make_index_sequence<2>());
-    case 3: return call_with(f, inputs, std::make_index_sequence<3>());
-    case 4: return call_with(f, inputs, std::make_index_sequence<4>());
-    default: wrong_number_of_inputs(inputs.size());
-  }
-}
+ADJOINT_API void save_onnx(const std::filesystem::path& path, const TensorFunction& f,
+                           const std::vector<Tensor>& inputs, const SaveOnnxOptions& options,
+                           const NamedTensors& weights);
 
 }  // namespace detail
 
@@ -101,11 +68,12 @@ inline void save_onnx(const std::filesystem::path& path,
 template <std::derived_from<Module> M>
 void save_onnx(const std::filesystem::path& path, const M& module, const std::vector<Tensor>& inputs,
                const SaveOnnxOptions& options = {}) {
-  detail::check_evaluated(module);
+  detail::check_evaluated("save_onnx", module);
   NamedTensors weights = module.named_parameters();
   for (auto& buffer : module.named_buffers()) weights.push_back(std::move(buffer));
   detail::save_onnx(
-      path, [&](const std::vector<Tensor>& x) { return detail::call_with(module, x); }, inputs, options, weights);
+      path, [&](const std::vector<Tensor>& x) { return detail::call_with("save_onnx", module, x); }, inputs, options,
+      weights);
 }
 
 }  // namespace adjoint::nn

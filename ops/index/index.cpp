@@ -178,7 +178,7 @@ Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& v
   const Tensor given = value.detach().to(x.dtype()).to(x.device());
   const bool writes_view =
       std::any_of(indices.begin(), indices.end(), [](const Index& i) { return i.kind() != Index::Kind::kTensor; });
-  if (writes_view && detail::CallTrace::current() != nullptr) return put_in_trace(x, indices, given, adds);
+  if (writes_view && detail::CallTrace::of_functions() != nullptr) return put_in_trace(x, indices, given, adds);
   Walk found = walk("index_put_", x, indices);
   if (found.tensors.empty()) {
     const Tensor fitting = value_for(given, found.view.shape());

@@ -180,14 +180,15 @@ Tensor checked_index(const char* op, const Tensor& index, std::int64_t low, std:
   if (wide.device().is_cuda()) return wide;
   constexpr std::int64_t kGrain = 1 << 16;
   const Tensor packed = wide.contiguous();
-  const detail::TraceScope unseen(nullptr);  // the check is no part of a network
-  const auto* const data = packed.data<std::int64_t>();
-  parallel_ranges(packed.numel(), kGrain, [=, &index](std::int64_t begin, std::int64_t end) {
-    const auto [least, most] = std::minmax_element(data + begin, data + end);
-    if (*least >= low && *most < high) return;
-    const auto* const outside = std::find_if(data + begin, data + end, [=](auto i) { return i < low || i >= high; });
-    fail("{}: indices must lie in [{}, {}); got {} at {} of an index of shape {}", op, low, high, *outside,
-         place_of(outside - data, index.shape()), index.shape());
+  detail::check_elements(op, packed, [=](const Tensor& values) {
+    const auto* const data = values.data<std::int64_t>();
+    parallel_ranges(values.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      const auto [least, most] = std::minmax_element(data + begin, data + end);
+      if (*least >= low && *most < high) return;
+      const auto* const outside = std::find_if(data + begin, data + end, [&](auto i) { return i < low || i >= high; });
+      fail("{}: indices must lie in [{}, {}); got {} at {} of an index of shape {}", op, low, high, *outside,
+           place_of(outside - data, values.shape()), values.shape());
+    });
   });
   return packed;
 }

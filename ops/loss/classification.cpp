@@ -40,15 +40,15 @@ void check_classes(const char* op, const Tensor& input, const Tensor& target, st
                 "{}: target must have input's shape without the axis of classes; got target {}, input {}", op,
                 target.shape(), input.shape());
   if (!target.device().is_cpu()) return;
-  const detail::TraceScope unseen(nullptr);  // the check is no part of a traced network
-  const Tensor values = target.contiguous();
-  const auto* data = values.data<std::int64_t>();
   const std::int64_t classes = input.size(class_axis(input));
-  for (std::int64_t i = 0; i < values.numel(); ++i) {
-    ADJOINT_CHECK(data[i] == ignore_index || (data[i] >= 0 && data[i] < classes),
-                  "{}: a target must be in [0, {}) or {}, the ignored index; got {} for element {} of {}", op, classes,
-                  ignore_index, data[i], i, target.shape());
-  }
+  detail::check_elements(op, target.contiguous(), [=](const Tensor& values) {
+    const auto* data = values.data<std::int64_t>();
+    for (std::int64_t i = 0; i < values.numel(); ++i) {
+      ADJOINT_CHECK(data[i] == ignore_index || (data[i] >= 0 && data[i] < classes),
+                    "{}: a target must be in [0, {}) or {}, the ignored index; got {} for element {} of {}", op,
+                    classes, ignore_index, data[i], i, values.shape());
+    }
+  });
 }
 
 // Checks that the target's dtype matches the kind of target that its shape implies.

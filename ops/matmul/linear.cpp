@@ -74,7 +74,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     const std::int64_t rows = Shape(x.shape().begin(), x.shape().end() - 1).numel();
     return apply(linear_op, {x.reshape({rows, x.size(-1)}), weight, bias}).reshape(shape);
   };
-  if (detail::CallTrace::current() == nullptr) [[likely]]
+  if (detail::CallTrace::of_functions() == nullptr) [[likely]]
     return rounded_once();
   const Tensor factor = x.dim() == 2 ? weight : weight.transpose(0, 1);
   return detail::as_one_call("linear", linear_onnx, NoAttr{}, rounded_once, x, factor, bias);

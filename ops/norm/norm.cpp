@@ -114,7 +114,7 @@ Normalized run(const Call& c, NormAttr attr, const Running& running, std::size_t
     return normalize(c.input, affine ? flat(c.weight) : Tensor(), affine ? flat(c.bias) : Tensor(), behind.residual,
                      statistics, attr);
   };
-  if (adjoint::detail::CallTrace::current() == nullptr) [[likely]]
+  if (adjoint::detail::CallTrace::of_functions() == nullptr) [[likely]]
     return compute(true, c.behind);
   const TracedNorm traced{c.op, c.input, c.weight, c.bias, running.mean, running.variance, c.behind, last_axes};
   return normalize_traced(traced, attr, [&](bool affine) { return compute(affine, {}); });

@@ -12,7 +12,7 @@ namespace adjoint {
 
 /// False under a trace: in a file the axes keep the order that programs see.
 inline bool is_channels_last(const Tensor& x) {
-  return x.defined() && x.memory_format() == kChannelsLast && detail::CallTrace::current() == nullptr;
+  return x.defined() && x.memory_format() == kChannelsLast && detail::CallTrace::of_functions() == nullptr;
 }
 
 /// The axis of (N, ..., C) that is axis `axis` of (N, C, ...).

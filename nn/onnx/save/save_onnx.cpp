@@ -13,13 +13,6 @@
 namespace adjoint::nn::detail {
 namespace {
 
-void check_inputs(const std::vector<Tensor>& inputs) {
-  ADJOINT_CHECK(!inputs.empty(), "save_onnx: there must be an input; got {}", inputs.size());
-  for (const Tensor& input : inputs) {
-    ADJOINT_CHECK(input.defined(), "save_onnx: inputs must be defined; got Tensor{{}} among {}", inputs.size());
-  }
-}
-
 // The second run's inputs: dynamic axes are twice, three times, five times as long, for each name another factor, so
 // that their extents can be told apart.
 std::vector<Tensor> inputs_of_other_sizes(const std::vector<Tensor>& inputs, const std::vector<DynamicAxis>& axes) {
@@ -116,20 +109,9 @@ void drop_unused(OnnxGraph& graph) {
 
 }  // namespace
 
-void wrong_number_of_inputs(std::size_t inputs) {
-  fail("save_onnx: there must be as many inputs as the network takes, from 1 to 4; got {}", inputs);
-}
-
-void check_evaluated(const Module& module) {
-  for (const auto& [name, below] : module.named_modules()) {
-    ADJOINT_CHECK(!below.training(),
-                  "save_onnx: the network must be in eval mode; got '{}' in training mode; call eval()", name);
-  }
-}
-
-void save_onnx(const std::filesystem::path& path, const OnnxFunction& f, const std::vector<Tensor>& inputs,
+void save_onnx(const std::filesystem::path& path, const TensorFunction& f, const std::vector<Tensor>& inputs,
                const SaveOnnxOptions& options, const NamedTensors& weights) {
-  check_inputs(inputs);
+  check_inputs("save_onnx", inputs);
   check_axes(inputs, options.dynamic_axes);
   OnnxGraph graph = trace_onnx(f, inputs, weights);
   if (!options.dynamic_axes.empty()) {

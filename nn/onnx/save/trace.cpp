@@ -1,10 +1,9 @@
 #include <adjoint/nn/onnx/save/trace.h>
 
 #include <adjoint/core/autograd/module_calls.h>
-#include <adjoint/core/autograd/op_scope.h>
-#include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/tensor/tensor_impl.h>
+#include <adjoint/nn/traced.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -15,21 +14,8 @@ namespace {
 
 using adjoint::detail::CallTrace;
 using adjoint::detail::ModuleCalls;
-using adjoint::detail::ModuleWatcher;
 using adjoint::detail::OperatorCall;
 using adjoint::detail::TraceScope;
-
-// Modules' names for errors, as anomaly mode has them.
-class NamedModules {
- public:
-  NamedModules() { ModuleCalls::watch(ModuleWatcher::kAnomaly, true); }
-  ~NamedModules() { ModuleCalls::watch(ModuleWatcher::kAnomaly, before_); }
-  NamedModules(const NamedModules&) = delete;
-  NamedModules& operator=(const NamedModules&) = delete;
-
- private:
-  bool before_ = ModuleCalls::watched_by(ModuleWatcher::kAnomaly);
-};
 
 bool same_strides(const Shape& shape, const Strides& a, const Strides& b) {
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
@@ -49,20 +35,9 @@ std::string called_by(const char* op) {
   return module == nullptr ? op : fmt::format("{} in {}", op, *module);
 }
 
-// The function that the program called, for an error, to which modules add their paths.
-const char* this_call() { return OpScope::op() != nullptr ? OpScope::op() : "a program"; }
-
-// Throws an Error that begins with save_onnx inside an operator's scope, too; the scopes that it ends restore their
-// names.
-template <class... Args>
-[[noreturn]] void refuse_to_write(fmt::format_string<Args...> format, Args&&... args) {
-  adjoint::detail::context().op = nullptr;
-  fail(format, std::forward<Args>(args)...);
-}
-
 class Trace final : public CallTrace {
  public:
-  Trace(const std::vector<Tensor>& inputs, const NamedTensors& weights) {
+  Trace(const std::vector<Tensor>& inputs, const NamedTensors& weights) : CallTrace(Calls::kFunctions) {
     for (const Tensor& input : inputs) {
       const std::int32_t id = add_value({});
       graph.values.back().shape = input.shape();
@@ -100,8 +75,8 @@ class Trace final : public CallTrace {
       return;
     }
     if (!call.has_rule()) {
-      refuse_to_write("save_onnx: the operator {} cannot be written: {}", call.name,
-                      call.reason() != nullptr ? call.reason() : "ONNX has no counterpart of this part of a gradient");
+      refuse("save_onnx: the operator {} cannot be written: {}", call.name,
+             call.reason() != nullptr ? call.reason() : "ONNX has no counterpart of this part of a gradient");
     }
     const TraceScope paused(nullptr);
     Call translation(*this, call);
@@ -119,18 +94,20 @@ class Trace final : public CallTrace {
 
   void accesses(const Tensor& tensor, bool writes) override {
     const TraceScope paused(nullptr);
-    const char* const op = this_call();
+    const char* const op = called_function();
     if (is_derived(tensor)) {
-      refuse_to_write("save_onnx: a network must compute with operators alone; got {}, which {} elements", op,
-                      writes ? "writes" : "reads");
+      refuse("save_onnx: a network must compute with operators alone; got {}, which {} elements", op,
+             writes ? "writes" : "reads");
     }
     if (!writes) return;
     keep_constants(tensor);
     forget(tensor, op);
   }
 
+  void checked(const char*, const Tensor&, std::function<void(const Tensor&)>) override {}
+
   void draws() override {
-    refuse_to_write("save_onnx: a network must not use random numbers; got {}; call eval() before", this_call());
+    refuse("save_onnx: a network must not use random numbers; got {}; call eval() before", called_function());
   }
 
   OnnxGraph graph;
@@ -177,7 +154,7 @@ class Trace final : public CallTrace {
     }
     void set_result(std::size_t i, OnnxValue value) override { results.at(i) = value; }
     void refuse(std::string_view reason) const override {
-      refuse_to_write("save_onnx: the operator {} cannot be written: {}", call_.name, reason);
+      detail::refuse("save_onnx: the operator {} cannot be written: {}", call_.name, reason);
     }
 
     std::vector<OnnxValue> results;
@@ -250,16 +227,15 @@ class Trace final : public CallTrace {
   std::int32_t value_of(const Tensor& tensor) {
     if (const Known* known = find(tensor)) {
       if (known->id < 0)
-        refuse_to_write(
-            "save_onnx: ONNX's operators must have the results that are used; got one of another operator in {}",
-            this_call());
+        refuse("save_onnx: ONNX's operators must have the results that are used; got one of another operator in {}",
+               called_function());
       return known->id;
     }
     if (is_derived(tensor))
-      refuse_to_write(
+      refuse(
           "save_onnx: a view of a network's tensor must be made by an operator, after writes to the tensor; got {}, "
           "which uses another",
-          this_call());
+          called_function());
     const std::int32_t id = add_value(tensor);
     graph.values.back().shape = tensor.shape();
     if (const auto named = names_.find(storage_of(tensor)); named != names_.end()) {
@@ -333,7 +309,7 @@ class Trace final : public CallTrace {
   static void check_whole(const Tensor& target, const char* op) {
     if (static_cast<std::size_t>(target.numel()) * element_size(target.dtype()) == target.impl()->storage->nbytes())
       return;
-    refuse_to_write("save_onnx: views of a tensor must not be written to; got {}; use the function without `_`", op);
+    refuse("save_onnx: views of a tensor must not be written to; got {}; use the function without `_`", op);
   }
 
   // Copies the constants that the graph has of a storage, before it is written to.
@@ -353,15 +329,9 @@ class Trace final : public CallTrace {
 
 }  // namespace
 
-OnnxGraph trace_onnx(const OnnxFunction& f, const std::vector<Tensor>& inputs, const NamedTensors& weights) {
-  const PauseTape unrecorded;
-  const NamedModules named;
+OnnxGraph trace_onnx(const TensorFunction& f, const std::vector<Tensor>& inputs, const NamedTensors& weights) {
   Trace trace(inputs, weights);
-  std::vector<Tensor> results;
-  {
-    const TraceScope scope(&trace);
-    results = f(inputs);
-  }
+  const std::vector<Tensor> results = run_traced(trace, f, inputs);
   trace.finish(results);
   return std::move(trace.graph);
 }

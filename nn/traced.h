@@ -1,0 +1,27 @@
+// The run of a network under a trace of its calls (save_onnx, Plan). Internal.
+#pragma once
+
+#include <adjoint/core/base/check.h>
+#include <adjoint/core/base/context.h>
+#include <adjoint/core/graph/call_trace.h>
+#include <adjoint/nn/tensor_function.h>
+
+#include <utility>
+#include <vector>
+
+namespace adjoint::nn::detail {
+
+/// f(inputs) under `trace`, with nothing recorded. Errors name the modules that they come from.
+std::vector<Tensor> run_traced(adjoint::detail::CallTrace& trace, const TensorFunction& f,
+                               const std::vector<Tensor>& inputs);
+/// The function that the program called, for an error, to which modules add their paths.
+const char* called_function();
+/// Throws an Error that begins with its own text inside an operator's scope, too; the scopes that it ends restore their
+/// names.
+template <class... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
+  adjoint::detail::context().op = nullptr;
+  fail(format, std::forward<Args>(args)...);
+}
+
+}  // namespace adjoint::nn::detail
