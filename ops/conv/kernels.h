@@ -6,6 +6,7 @@
 #include <adjoint/ops/conv/geometry.h>
 #include <adjoint/ops/elementwise/activation.h>
 
+#include <functional>
 #include <span>
 
 namespace adjoint {
@@ -29,6 +30,10 @@ void conv(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& att
 /// in: feature, filter, bias (Ci) or undefined; out: image, and, if defined, a tensor for the rounded sum and bias
 /// before the activation.
 void conv_transpose(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr);
+/// conv, or conv_transpose, with everything decided; empty if the filter is not frozen, or not in the dtype of the
+/// computation. `out` has one tensor that is defined.
+std::function<void()> prepare_conv(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr,
+                                   bool transposed);
 /// in: image, feature; out: filter.
 void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
 /// No kernel reads operands in channels_last (see cuda's).

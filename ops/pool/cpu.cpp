@@ -1,12 +1,12 @@
 // Pooling on the CPU: results one row per step, gradients one plane per step.
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/base/parallel.h>
+#include <adjoint/core/memory/scratch.h>
 #include <adjoint/core/tensor/convert.h>
 #include <adjoint/ops/pool/kernels.h>
 
 #include <algorithm>
 #include <limits>
-#include <vector>
 
 namespace adjoint::cpu {
 namespace {
@@ -17,15 +17,15 @@ std::int64_t grain_of(std::int64_t elements) { return std::max<std::int64_t>(1, 
 
 std::int64_t reach(const PoolAxis& axis) { return axis.kernel > 0 ? axis.kernel : axis.in / axis.out + 1; }
 
-std::vector<pool::Run> windows(const PoolAxis& axis) {
-  std::vector<pool::Run> all;
+ScratchVector<pool::Run> windows(const PoolAxis& axis) {
+  ScratchVector<pool::Run> all;
   for (std::int32_t o = 0; o < axis.out; ++o) all.push_back(pool::window(axis, o));
   return all;
 }
 
 /// The divisors for sums of row y of windows.
 template <class C>
-void divisors(const PoolAttr& attr, std::int32_t y, std::vector<C>& row) {
+void divisors(const PoolAttr& attr, std::int32_t y, ScratchVector<C>& row) {
   const std::int64_t count_y = pool::counted(attr.h, y, attr.counts_padding);
   for (std::int32_t x = 0; x < attr.w.out; ++x) {
     const std::int64_t count_x = pool::counted(attr.w, x, attr.counts_padding);
@@ -39,7 +39,7 @@ void max_rows(const Tensor& in, Tensor& out, const pool::Indices<void>& places, 
   const T* from = in.data<T>();
   T* to = out.mutable_data<T>();
   const std::int64_t width = attr.w.out;
-  const std::vector<pool::Run> columns = windows(attr.w);
+  const ScratchVector<pool::Run> columns = windows(attr.w);
   const std::int64_t grain = grain_of(width * reach(attr.h) * reach(attr.w));
   parallel_ranges(out.numel() / width, grain, [&, from, to](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
@@ -73,10 +73,10 @@ void average_rows(const Tensor& in, Tensor& out, const PoolAttr& attr) {
   const T* from = in.data<T>();
   T* to = out.mutable_data<T>();
   const std::int64_t width = attr.w.out;
-  const std::vector<pool::Run> columns = windows(attr.w);
+  const ScratchVector<pool::Run> columns = windows(attr.w);
   const std::int64_t grain = grain_of(attr.w.in * reach(attr.h));
   parallel_ranges(out.numel() / width, grain, [&, from, to](std::int64_t begin, std::int64_t end) {
-    std::vector<C> sums(static_cast<std::size_t>(attr.w.in)), by(static_cast<std::size_t>(width));
+    ScratchVector<C> sums(static_cast<std::size_t>(attr.w.in)), by(static_cast<std::size_t>(width));
     for (std::int64_t row = begin; row < end; ++row) {
       const auto o = static_cast<std::int32_t>(row % attr.h.out);
       const pool::Run lines = pool::window(attr.h, o);
@@ -102,7 +102,7 @@ void sum_planes(Tensor& out, const PoolAttr& attr, const Add& add) {
   T* to = out.mutable_data<T>();
   const std::int64_t size = attr.in_plane();
   parallel_ranges(out.numel() / size, grain_of(size + attr.out_plane()), [&, to](std::int64_t begin, std::int64_t end) {
-    std::vector<C> sums(static_cast<std::size_t>(size));
+    ScratchVector<C> sums(static_cast<std::size_t>(size));
     for (std::int64_t plane = begin; plane < end; ++plane) {
       std::fill(sums.begin(), sums.end(), C(0));
       add(plane, sums.data());
@@ -139,12 +139,12 @@ void avg_pool(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr) {
 
 void avg_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr) {
   if (attr.channels > 0) return channels_last::avg_pool_adjoint(in, out, attr);
-  const std::vector<pool::Run> columns = windows(attr.w);
+  const ScratchVector<pool::Run> columns = windows(attr.w);
   visit_floating(out.dtype(), [&]<class T>() {
     using C = compute_t<T>;
     const T* g = in[0].data<T>();
     sum_planes<T>(out, attr, [&](std::int64_t plane, C* sums) {
-      std::vector<C> by(columns.size());
+      ScratchVector<C> by(columns.size());
       for (std::int32_t o = 0; o < attr.h.out; ++o) {
         const pool::Run lines = pool::window(attr.h, o);
         const T* const row = g + plane * attr.out_plane() + std::int64_t{o} * attr.w.out;

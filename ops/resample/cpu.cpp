@@ -2,11 +2,11 @@
 // weighted sums. Tables do not grow with the result: they hold at least one output's weights, and at most a block's.
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/base/parallel.h>
+#include <adjoint/core/memory/scratch.h>
 #include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/resample/kernels.h>
 
 #include <algorithm>
-#include <vector>
 
 namespace adjoint::cpu {
 namespace {
@@ -23,7 +23,7 @@ std::int64_t grain_of(std::int64_t work) {
 template <class T>
 struct Band {
   std::int64_t first = 0, rows = 0, most_taps = 1;
-  std::vector<std::int64_t> start, taps, offset;
+  ScratchVector<std::int64_t> start, taps, offset;
   Tensor storage;  // a tensor, so that its memory is allocated like other tensors'
   T* weights = nullptr;
 

@@ -5,6 +5,7 @@
 #include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/conv/geometry.h>
 
+#include <functional>
 #include <span>
 
 namespace adjoint::cpu {
@@ -23,6 +24,11 @@ template <class T>
 void vector_conv_transpose(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
 template <class T>
 void vector_conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
+
+/// conv, or conv_transpose, with a filter that is packed now: it allocates nothing.
+using PreparedConv = std::function<void(std::span<const Tensor> in, Tensor& out)>;
+template <class T>
+PreparedConv prepare_vector_conv(const Tensor& filter, const ConvGeometry& geometry, bool transposed);
 
 /// eigen.cpp.
 extern const Backend<float> eigen_float;

@@ -15,6 +15,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -185,64 +186,89 @@ std::shared_ptr<const Packed<T>> kept_or_packed(const Tensor& tensor, const Conv
   key << geometry;
   key << make_plans << filter << sizeof(T) << product_kernels<T>().block << product_kernels<T>().panel;
   if (const auto kept = forms->find(key)) return std::static_pointer_cast<const Packed<T>>(kept);
+  const adjoint::detail::ScratchScope none(nullptr);  // the form outlives a planned call
   const auto made = make();
   forms->keep(key, made, made->filters.nbytes());
   return made;
 }
 
+// A call: the packed filter and the tiles.
 template <class T>
-void run(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry, PlanMaker make_plans,
-         const FilterLayout& layout) {
-  const ConvKernels<T>& kernel = conv_kernels<T>();
-  const std::shared_ptr<const Packed<T>> owned_filters = kept_or_packed<T>(in[1], geometry, make_plans, layout);
-  const std::vector<OwnedGatherPlan>& plans = owned_filters->plans;
-  const PackedFilters<T>& filters = owned_filters->filters;
-  std::vector<Task> tasks;
-  for (std::size_t index = 0; index < plans.size(); ++index) {
-    if (plans[index].by_shifts) {
-      append_shift_tiles(index, plans[index], tasks);
-    } else {
-      for (const ProductTile& tile : product_tiles(plans[index].plan, product_kernels<T>().panel)) {
-        tasks.push_back({index, tile, {}});
+class GatheredCall {
+ public:
+  GatheredCall(const Tensor& filter, const ConvGeometry& geometry, PlanMaker make_plans, const FilterLayout& layout)
+      : packed_(kept_or_packed<T>(filter, geometry, make_plans, layout)) {
+    const std::vector<OwnedGatherPlan>& plans = packed_->plans;
+    for (std::size_t index = 0; index < plans.size(); ++index) {
+      if (plans[index].by_shifts) {
+        append_shift_tiles(index, plans[index], tasks_);
+      } else {
+        for (const ProductTile& tile : product_tiles(plans[index].plan, product_kernels<T>().panel)) {
+          tasks_.push_back({index, tile, {}});
+        }
       }
+      scratch_ = std::max(scratch_, plans[index].scratch());
     }
   }
-  const T* source = in[0].data<T>();
-  const T* bias = in[2].defined() ? in[2].data<T>() : nullptr;
-  T* result = out.mutable_data<T>();
-  parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t i) {
-    const Task& task = tasks[static_cast<std::size_t>(i)];
-    const OwnedGatherPlan& owned = plans[task.plan];
-    const GatherPlan& plan = owned.plan;
-    const std::int64_t group = owned.by_shifts ? task.shift_tile.group : task.tile.group;
-    const T* packed = filters.group_data(task.plan, plan, group);
-    const T* group_bias = bias == nullptr ? nullptr : bias + group * plan.out_channels;
-    T* scratch = thread_scratch<T>(owned.scratch());
-    if (owned.by_shifts) {
-      kernel.shift_tile(plan, owned.shifts, task.shift_tile, source, packed, group_bias, result, scratch);
-    } else {
-      kernel.gather_tile(plan, task.tile, source, packed, group_bias, result, scratch);
-    }
-  });
+
+  void operator()(std::span<const Tensor> in, Tensor& out) const {
+    const ConvKernels<T>& kernel = conv_kernels<T>();
+    const T* source = in[0].data<T>();
+    const T* bias = in[2].defined() ? in[2].data<T>() : nullptr;
+    T* result = out.mutable_data<T>();
+    const TaskScratch<T> scratch(scratch_);
+    const auto run = [&](std::int64_t i) {
+      const Task& task = tasks_[static_cast<std::size_t>(i)];
+      const OwnedGatherPlan& owned = packed_->plans[task.plan];
+      const GatherPlan& plan = owned.plan;
+      const std::int64_t group = owned.by_shifts ? task.shift_tile.group : task.tile.group;
+      const T* filter = packed_->filters.group_data(task.plan, plan, group);
+      const T* group_bias = bias == nullptr ? nullptr : bias + group * plan.out_channels;
+      if (owned.by_shifts) {
+        kernel.shift_tile(plan, owned.shifts, task.shift_tile, source, filter, group_bias, result, scratch.data());
+      } else {
+        kernel.gather_tile(plan, task.tile, source, filter, group_bias, result, scratch.data());
+      }
+    };
+    parallel_for(static_cast<std::int64_t>(tasks_.size()), std::ref(run));  // a reference, so nothing is allocated
+  }
+
+ private:
+  std::shared_ptr<const Packed<T>> packed_;
+  std::vector<Task> tasks_;
+  std::int64_t scratch_ = 0;  // elements that a task needs
+};
+
+template <class T>
+GatheredCall<T> call(const Tensor& filter, const ConvGeometry& g, bool transposed) {
+  const std::int64_t filters = g.image_channels_per_group() * g.taps(),
+                     group_step = g.feature_channels_per_group() * filters;
+  return transposed ? GatheredCall<T>(filter, g, conv_transpose_plans, {group_step, g.taps(), filters})
+                    : GatheredCall<T>(filter, g, conv_plans, {group_step, filters, g.taps()});
 }
 
 }  // namespace
 
 template <class T>
 void vector_conv(std::span<const Tensor> in, Tensor& out, const ConvGeometry& g) {
-  const std::int64_t filters = g.image_channels_per_group() * g.taps();
-  run<T>(in, out, g, conv_plans, {g.feature_channels_per_group() * filters, filters, g.taps()});
+  call<T>(in[1], g, false)(in, out);
 }
 
 template <class T>
 void vector_conv_transpose(std::span<const Tensor> in, Tensor& out, const ConvGeometry& g) {
-  const std::int64_t filters = g.image_channels_per_group() * g.taps();
-  run<T>(in, out, g, conv_transpose_plans, {g.feature_channels_per_group() * filters, g.taps(), filters});
+  call<T>(in[1], g, true)(in, out);
+}
+
+template <class T>
+PreparedConv prepare_vector_conv(const Tensor& filter, const ConvGeometry& g, bool transposed) {
+  return call<T>(filter, g, transposed);
 }
 
 template void vector_conv<float>(std::span<const Tensor>, Tensor&, const ConvGeometry&);
 template void vector_conv<double>(std::span<const Tensor>, Tensor&, const ConvGeometry&);
 template void vector_conv_transpose<float>(std::span<const Tensor>, Tensor&, const ConvGeometry&);
 template void vector_conv_transpose<double>(std::span<const Tensor>, Tensor&, const ConvGeometry&);
+template PreparedConv prepare_vector_conv<float>(const Tensor&, const ConvGeometry&, bool);
+template PreparedConv prepare_vector_conv<double>(const Tensor&, const ConvGeometry&, bool);
 
 }  // namespace adjoint::cpu

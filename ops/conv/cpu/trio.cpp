@@ -1,10 +1,13 @@
 // The trio on the CPU: the backend, the dtype of the computation, and the activation.
 #include <adjoint/core/base/cpu_backend.h>
+#include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/conv/cpu/backend.h>
 #include <adjoint/ops/conv/kernels.h>
 #include <adjoint/ops/elementwise/activate.h>
 #include <adjoint/ops/matmul/cpu/widen.h>
 #include <adjoint/ops/reduce/kernels.h>
+
+#include <utility>
 
 namespace adjoint::cpu {
 namespace {
@@ -39,6 +42,18 @@ void conv(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& att
 
 void conv_transpose(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr) {
   run_activated(in, out, attr, [](const auto& backend) { return backend.conv_transpose; });
+}
+
+std::function<void()> prepare_conv(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr,
+                                   bool transposed) {
+  const bool is_wide = in[0].dtype() == kFloat32 || in[0].dtype() == kFloat64;
+  if (cpu_backend() != CpuBackend::kVector || in[1].impl()->storage->forms() == nullptr || !is_wide) return {};
+  PreparedConv prepared = in[0].dtype() == kFloat64 ? prepare_vector_conv<double>(in[1], attr.geometry, transposed)
+                                                    : prepare_vector_conv<float>(in[1], attr.geometry, transposed);
+  return [prepared = std::move(prepared), in, out, activation = attr.activation] {
+    prepared(in, out[0]);
+    activate_in_place(out[0], activation);
+  };
 }
 
 void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {

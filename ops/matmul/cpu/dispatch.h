@@ -2,6 +2,7 @@
 #pragma once
 
 #include <adjoint/core/base/cpu_isa.h>
+#include <adjoint/core/memory/scratch.h>
 #include <adjoint/ops/matmul/cpu/kernels.h>
 
 #include <cstddef>
@@ -49,8 +50,26 @@ template <class T>
 T* thread_scratch(std::int64_t elements) {
   thread_local Buffer buffer;
   const std::int64_t bytes = elements * static_cast<std::int64_t>(sizeof(T));
-  if (buffer.bytes() < bytes) buffer = Buffer(bytes);
+  if (buffer.bytes() < bytes) {
+    const adjoint::detail::ScratchScope none(nullptr);  // it outlives a planned call
+    buffer = Buffer(bytes);
+  }
   return buffer.as<T>();
 }
+
+/// Scratch memory of a loop's tasks, which run on several threads. On the thread of a planned call it is the plan's.
+template <class T>
+class TaskScratch {
+ public:
+  explicit TaskScratch(std::int64_t elements) : elements_(elements) {
+    if (auto* const planned = adjoint::detail::Scratch::current()) [[unlikely]]
+      own_ = static_cast<T*>(planned->allocate(static_cast<std::size_t>(elements) * sizeof(T)));
+  }
+  T* data() const { return adjoint::detail::Scratch::current() != nullptr ? own_ : thread_scratch<T>(elements_); }
+
+ private:
+  std::int64_t elements_;
+  T* own_ = nullptr;
+};
 
 }  // namespace adjoint::cpu

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 
 namespace adjoint::cpu {
 namespace {
@@ -62,7 +63,7 @@ void multiply(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
                      most_columns = are_dots ? kTileDots : kTileColumns;
   const std::int64_t row_tiles = ceil_div(rows, most_rows), column_tiles = ceil_div(columns, most_columns);
   T* result = out.mutable_data<T>();
-  parallel_for(ceil_div(inner, kSliceInner) * batch * row_tiles * column_tiles, [&](std::int64_t task) {
+  const auto run = [&](std::int64_t task) {
     const std::int64_t product = task / (row_tiles * column_tiles), tile = task % (row_tiles * column_tiles);
     const std::int64_t index = product % batch, slice = product / batch * kSliceInner;
     const std::int64_t row = tile / column_tiles * most_rows, column = tile % column_tiles * most_columns;
@@ -89,7 +90,8 @@ void multiply(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
         });
       });
     }
-  });
+  };
+  parallel_for(ceil_div(inner, kSliceInner) * batch * row_tiles * column_tiles, std::ref(run));
 }
 
 // out = the sum of the slices (slices, ...), which are overwritten.

@@ -6,6 +6,7 @@
 #include <adjoint/ops/matmul/cpu/outer_sums.h>
 
 #include <algorithm>
+#include <functional>
 
 namespace adjoint::cpu {
 namespace {
@@ -47,14 +48,16 @@ void tiled_product(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
                            .rows = rows,
                            .blocks = ceil_div(rows, kernel.block)};
   const Buffer packed = pack<T>(a, shape);
-  const std::vector<ProductTile> tiles = product_tiles(shape, kernel.panel);
+  const auto tiles = product_tiles(shape, kernel.panel);
   const T* right = b.tensor.data<T>();
   T* result = out.mutable_data<T>();
-  parallel_for(static_cast<std::int64_t>(tiles.size()), [&](std::int64_t i) {
+  const TaskScratch<T> scratch(kTileScratch);
+  const auto run = [&](std::int64_t i) {
     const ProductTile& tile = tiles[static_cast<std::size_t>(i)];
     kernel.matrix_tile(shape, tile, right, packed.as<T>() + tile.group * shape.rows * shape.inner, result,
-                       thread_scratch<T>(kTileScratch));
-  });
+                       scratch.data());
+  };
+  parallel_for(static_cast<std::int64_t>(tiles.size()), std::ref(run));
 }
 
 // b is transposed: both operands' rows run along the inner axis.
@@ -63,7 +66,7 @@ void summed_product(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
   const std::int64_t inner = a.tensor.size(2);
   OuterSums<T> sums(out.size(0), 1, {b.tensor.data<T>(), out.size(2), 1, inner},
                     {a.tensor.data<T>(), out.size(1), 1, inner});
-  std::vector<PlaneBox> chunks;
+  ScratchVector<PlaneBox> chunks;
   for (std::int64_t begin = 0, step = sums.chunk_positions(); begin < inner; begin += step) {
     chunks.push_back({{0, 1}, {0, 1}, {begin, std::min(begin + step, inner)}});
   }
@@ -78,9 +81,9 @@ void summed_product(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
 
 }  // namespace
 
-std::vector<ProductTile> product_tiles(const ProductShape& shape, std::int64_t panel) {
+ScratchVector<ProductTile> product_tiles(const ProductShape& shape, std::int64_t panel) {
   constexpr std::int64_t kEnough = 16;
-  std::vector<ProductTile> result;
+  ScratchVector<ProductTile> result;
   if (shape.positions == 0 || shape.rows == 0) return result;
   // Positions are split before rows, because every tile fills its own panels.
   const std::int64_t panels = ceil_div(shape.positions, panel);

@@ -3,18 +3,18 @@
 // number of threads, and one task sums each result in a fixed order.
 #pragma once
 
+#include <adjoint/core/memory/scratch.h>
 #include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/matmul/cpu/kernels.h>
 #include <adjoint/ops/matmul/kernels.h>
 
 #include <cstdint>
-#include <vector>
 
 namespace adjoint::cpu {
 
 /// The product's tiles, of panels of this many positions. They have about equal size, and large products have enough
 /// for any number of threads.
-std::vector<ProductTile> product_tiles(const ProductShape& shape, std::int64_t panel);
+ScratchVector<ProductTile> product_tiles(const ProductShape& shape, std::int64_t panel);
 
 /// out = a b; T is float or double. The operands are dense and not empty, and at most one is transposed.
 template <class T>

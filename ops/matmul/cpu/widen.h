@@ -1,11 +1,11 @@
 // 16-bit floats: their products and convolutions are computed in float32 and rounded once.
 #pragma once
 
+#include <adjoint/core/memory/scratch.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/core/tensor/tensor_impl.h>
 
 #include <span>
-#include <vector>
 
 namespace adjoint::cpu {
 
@@ -15,7 +15,7 @@ template <class Body>
 void in_compute_type(std::span<const Tensor> in, Tensor& out, Body&& body) {
   if (out.dtype() == kFloat64) return body.template operator()<double>(in, out);
   if (in[0].dtype() == kFloat32) return body.template operator()<float>(in, out);
-  std::vector<Tensor> wide;
+  ScratchVector<Tensor> wide;
   for (const Tensor& operand : in) {
     if (!operand.defined()) {
       wide.emplace_back();

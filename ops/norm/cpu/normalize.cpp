@@ -1,6 +1,7 @@
 // Normalisation on the CPU. Rows are processed in blocks that stay in the L1 cache, and sums of blocks are added up in
 // float64.
 #include <adjoint/core/base/parallel.h>
+#include <adjoint/core/memory/scratch.h>
 #include <adjoint/core/tensor/fill.h>
 #include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/elementwise/cpu/map.h>
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 namespace adjoint::cpu {
 namespace {
@@ -68,8 +68,8 @@ const T* data_or_null(const Tensor& tensor) {
 
 // `count` numbers in A, from a tensor of any dtype, or all `none` if there is no tensor.
 template <class A>
-std::vector<A> widen(const Tensor& tensor, std::int64_t count, double none) {
-  std::vector<A> wide(static_cast<std::size_t>(count), static_cast<A>(none));
+ScratchVector<A> widen(const Tensor& tensor, std::int64_t count, double none) {
+  ScratchVector<A> wide(static_cast<std::size_t>(count), static_cast<A>(none));
   if (!tensor.defined()) return wide;
   visit_floating(tensor.dtype(), [&]<class From>() {
     const From* const from = tensor.data<From>();
@@ -85,7 +85,7 @@ struct Rows {
   NormAttr attr;
   const T *x, *residual;
   const Statistics<A>* statistics;
-  std::vector<A> weight, bias;  // one per channel
+  ScratchVector<A> weight, bias;  // one per channel
   Activate<A> activate;
   ActivationSlope<A> slope;
 
@@ -218,7 +218,7 @@ class ChannelSums {
   void end_row() {
     if (++rows_ == kFewRows) close();
   }
-  const std::vector<Sums>& close() {
+  const ScratchVector<Sums>& close() {
     for (std::size_t i = 0; i < sums_.size(); ++i) {
       sums_[i].plain += static_cast<double>(plain_[i]);
       sums_[i].normal += static_cast<double>(normal_[i]);
@@ -230,8 +230,8 @@ class ChannelSums {
 
  private:
   static constexpr int kFewRows = 32;
-  std::vector<Sums> sums_;
-  std::vector<A> plain_, normal_;
+  ScratchVector<Sums> sums_;
+  ScratchVector<A> plain_, normal_;
   int rows_ = 0;
 };
 
@@ -327,7 +327,7 @@ void find_gradients(std::span<const Tensor> in, std::span<Tensor> out, const Nor
   const bool needs_sums = shared || out[1].numel() > 0 || out[2].numel() > 0;
 
   // Each task adds up its own channel sums. Rows with statistics of their own are finished in the same pass.
-  std::vector<std::vector<Sums>> all(static_cast<std::size_t>((rows + grain - 1) / grain));
+  ScratchVector<ScratchVector<Sums>> all(static_cast<std::size_t>((rows + grain - 1) / grain));
   parallel_ranges(rows, grain, [&](std::int64_t begin, std::int64_t end) {
     ChannelSums<compute_t<T>> task_sums(needs_sums ? channels : 0);
     for (std::int64_t row = begin; row < end; ++row) {
@@ -339,7 +339,7 @@ void find_gradients(std::span<const Tensor> in, std::span<Tensor> out, const Nor
     all[static_cast<std::size_t>(begin / grain)] = task_sums.close();
   });
   if (!needs_sums) return;
-  std::vector<Sums>& total = all[0];
+  ScratchVector<Sums>& total = all[0];
   for (std::size_t task = 1; task < all.size(); ++task) {
     for (std::size_t i = 0; i < total.size(); ++i) {
       total[i].plain += all[task][i].plain;
