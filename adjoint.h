@@ -45,6 +45,7 @@
 #include <adjoint/nn/module_list.h>
 #include <adjoint/nn/norm.h>
 #include <adjoint/nn/pad.h>
+#include <adjoint/nn/plan.h>
 #include <adjoint/nn/pool.h>
 #include <adjoint/nn/recurrent.h>
 #include <adjoint/nn/reparametrize.h>

@@ -46,14 +46,20 @@ Frozen freeze(const Module& module) {
     ADJOINT_CHECK(!below.training(), "freeze: the module must be in eval mode; got {} in training mode; call eval()",
                   path.empty() ? below.type() : "'" + path + "'");
   }
+  return freeze(module.parameters());
+}
+
+Frozen freeze(const std::vector<Tensor>& tensors) {
   Frozen frozen;
   std::unordered_set<const Storage*> seen;  // a storage with several views is frozen once
-  for (const Tensor& parameter : module.parameters()) {
-    if (!seen.insert(&storage_of(parameter)).second) continue;
-    const auto& there = storage_of(parameter).shared_forms();
-    frozen.parameters_.push_back({parameter, there ? there : std::make_shared<adjoint::detail::KeptForms>()});
+  for (const Tensor& tensor : tensors) {
+    if (!seen.insert(&storage_of(tensor)).second) continue;
+    const auto& there = storage_of(tensor).shared_forms();
+    frozen.parameters_.push_back({tensor, there ? there : std::make_shared<adjoint::detail::KeptForms>()});
   }
-  for (const Frozen::Parameter& parameter : frozen.parameters_) storage_of(parameter.tensor).set_forms(parameter.forms);
+  for (const Frozen::Parameter& parameter : frozen.parameters_) {
+    if (storage_of(parameter.tensor).forms() == nullptr) storage_of(parameter.tensor).set_forms(parameter.forms);
+  }
   return frozen;
 }
 

@@ -40,7 +40,7 @@ class ADJOINT_API Frozen {
     Tensor tensor;
     std::shared_ptr<adjoint::detail::KeptForms> forms;  // shared with its storage
   };
-  friend ADJOINT_API Frozen freeze(const Module& module);
+  friend ADJOINT_API Frozen freeze(const std::vector<Tensor>& tensors);
 
   std::vector<Parameter> parameters_;
 };
@@ -58,5 +58,7 @@ class ADJOINT_API Frozen {
 ///
 /// Throws Error if `module`, or one below it, is in training mode.
 [[nodiscard]] ADJOINT_API Frozen freeze(const Module& module);
+/// The same for tensors of any origin.
+[[nodiscard]] ADJOINT_API Frozen freeze(const std::vector<Tensor>& tensors);
 
 }  // namespace adjoint::nn

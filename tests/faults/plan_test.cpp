@@ -1,0 +1,113 @@
+// A planned call on one thread: no allocation, no lock, no system call.
+#include <adjoint/adjoint.h>
+#include <adjoint/nn/plan.h>
+#include <adjoint/tests/faults/allocations.h>
+#include <adjoint/tests/nn/networks/autoencoder.h>
+#include <adjoint/tests/nn/networks/dcgan.h>
+#include <adjoint/tests/nn/networks/espcn.h>
+#include <adjoint/tests/nn/networks/fsrcnn.h>
+#include <adjoint/tests/nn/networks/hifigan.h>
+#include <adjoint/tests/nn/networks/unet.h>
+#include <adjoint/tests/support/sanitized.h>
+
+#include <gtest/gtest.h>
+
+#include <dlfcn.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace {
+
+thread_local bool counts_locks = false;
+thread_local std::int64_t locks = 0;
+
+}  // namespace
+
+// This program's own, which the library uses, too.
+extern "C" __attribute__((visibility("default"))) int pthread_mutex_lock(pthread_mutex_t* mutex) {
+  static const auto original = reinterpret_cast<int (*)(pthread_mutex_t*)>(::dlsym(RTLD_NEXT, "pthread_mutex_lock"));
+  if (counts_locks) ++locks;
+  return original(mutex);
+}
+
+namespace adjoint::nn {
+namespace {
+
+struct Case {
+  std::string name;
+  std::function<Plan()> plan;
+};
+
+template <class Net>
+Case case_of(const char* name, Net net, const Shape& shape) {
+  net.eval();
+  return {name, [=] { return Plan(net, {Tensor::full(shape, 0.5)}); }};
+}
+
+std::vector<Case> cases() {
+  return {case_of("espcn", networks::Espcn(), {1, 1, 6, 6}),
+          case_of("fsrcnn", networks::Fsrcnn(), {1, 1, 6, 6}),
+          case_of("unet", networks::UNet(), {1, 1, 16, 16}),
+          case_of("hifigan", networks::HifiGan(), {1, 6, 3}),
+          case_of("dcgan", networks::DcganGenerator(4, 4), {1, 4, 1, 1}),
+          case_of("autoencoder", networks::Autoencoder(), {1, 1, 28, 28}),
+          case_of("layers",
+                  Sequential(Conv2d(3, 4, {.kernel_size = 3}), GroupNorm(2, 4), GELU(), AvgPool2d(2), InstanceNorm2d(4),
+                             Upsample({.scale_factor = {2.0}, .mode = Interpolation::kBicubic}), PixelUnshuffle(2),
+                             Flatten(), Linear(576, 8), LayerNorm({8}), Softmax(1)),
+                  {2, 3, 14, 14})};
+}
+
+constexpr int kCalls = 10000, kFewCalls = 200;  // of the small networks, and of those that take longer
+
+TEST(PlannedCall, AllocatesNothingAndTakesNoLock) {
+  if (testing::kSanitized) GTEST_SKIP() << "a sanitizer allocates for itself";
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    Plan plan = c.plan();
+    const Tensor x = plan.inputs()[0].clone();
+    std::int64_t allocations = 0;
+    {
+      const testing::FailAllocation counting(0, false, allocations);
+      counts_locks = true;
+      locks = 0;
+      for (int i = 0; i < kFewCalls; ++i) plan.run({x});
+      counts_locks = false;
+    }
+    EXPECT_EQ(allocations, 0);
+    EXPECT_EQ(locks, 0);
+  }
+}
+
+// The kernel ends a process in this mode with SIGKILL for every system call except read, write and exit.
+TEST(PlannedCall, MakesNoSystemCall) {
+  if (testing::kSanitized) GTEST_SKIP() << "a sanitizer calls the system for itself";
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      Plan plan = c.plan();
+      const Tensor x = plan.inputs()[0].clone();
+      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+      for (int i = 0; i < kCalls; ++i) plan.run({x});
+      ::syscall(SYS_exit, 0);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        << (WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status)) : std::to_string(status));
+  }
+}
+
+}  // namespace
+}  // namespace adjoint::nn
