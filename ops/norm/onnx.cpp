@@ -108,6 +108,7 @@ Normalized normalize_traced(const TracedNorm& c, const NormAttr& attr,
   }
   if (!y.defined()) y = formula(c, attr);
   if (!affine) {
+    y = widened(y);
     if (c.weight.defined()) y = y * widened(beside_channels(c, c.weight));
     if (c.bias.defined()) y = y + widened(beside_channels(c, c.bias));
     y = y.to(c.x.dtype());
