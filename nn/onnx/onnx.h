@@ -40,6 +40,13 @@ struct SaveOnnxOptions {
   /// Writes constants of 1 KiB and more to a second file, <name>.data beside the first. A model of 2 GB and more needs
   /// it, because protobuf holds no more.
   bool external_data = false;
+  /// Multiplies the weights of convolutions and linear layers by the factors of batch normalisations directly behind
+  /// them, which then need no node. Results change by rounding.
+  bool fold_batch_norm = false;
+  /// Stores float32 constants of 1 KiB and more as float16, which halves the file. Engines cast them to float32 and
+  /// compute in float32. Each element is rounded once: its error is at most 2^-11 of its magnitude, or 2^-25 for
+  /// magnitudes below 2^-14. A constant with a finite element of 65520 or more in magnitude stays float32.
+  bool float16_weights = false;
 };
 
 namespace detail {
@@ -52,7 +59,8 @@ ADJOINT_API void save_onnx(const std::filesystem::path& path, const TensorFuncti
 
 /// Writes the computation that f runs on `inputs`, completely or not at all. Parameters, and everything else that does
 /// not depend on the inputs, are stored as constants: weight normalisation and such become plain weights. ONNX's
-/// checker has then read the model. The elements of `inputs` matter only where they decide what f does.
+/// checker has then read the model. The elements of `inputs` matter only where they decide what f does. Inputs, outputs
+/// and weights of bfloat16 stay so; nodes between them compute in float32, which rounds less often than f itself.
 ///
 /// Throws Error, naming the operator and the module, if f uses an operator that ONNX does not have, random numbers, or
 /// elements of a tensor that depends on an input (item(), data()); if a fixed size or another course of f contradicts

@@ -3,6 +3,7 @@
 #include <adjoint/core/base/check.h>
 #include <adjoint/nn/onnx/save/dynamic.h>
 #include <adjoint/nn/onnx/save/model.h>
+#include <adjoint/nn/onnx/save/passes.h>
 #include <adjoint/nn/onnx/save/trace.h>
 #include <adjoint/ops/join/join.h>
 
@@ -118,6 +119,9 @@ void save_onnx(const std::filesystem::path& path, const TensorFunction& f, const
     set_axes(graph, options.dynamic_axes);
     make_dynamic(graph, trace_onnx(f, inputs_of_other_sizes(inputs, options.dynamic_axes), weights));
   }
+  if (options.fold_batch_norm) fold_batch_norm(graph);
+  compute_bfloat16_in_float32(graph);
+  if (options.float16_weights) store_weights_in_float16(graph);
   drop_unused(graph);
   Names names(graph);
   names.name_ports(graph.inputs, options.input_names, "input");
