@@ -139,6 +139,11 @@ def pooling():
     yield case("AveragePool", 11, [x], [mean], **attributes)
     sums = pooled(x, *geometry, lambda window, _: window.sum()).astype(f32)
     yield case("AveragePool", 11, [x], [sums / f32(6)], count_include_pad=1, **attributes)
+    # Over the first of three axes, as PyTorch exports means over channels.
+    rows = np.pad(x[:, :, :, None], [(0, 0), (0, 0), (1, 0), (0, 0), (0, 0)])
+    mean = (rows[:, :, :-1:2] + rows[:, :, 1::2]) / 2
+    deep = {"kernel_shape": [2, 1, 1], "strides": [2, 1, 1], "pads": [1, 0, 0, 0, 0, 0], "count_include_pad": 1}
+    yield case("AveragePool", 13, [x[:, :, :, None]], [mean], **deep)
     norm = pooled(x, *geometry, lambda window, _: (np.abs(window) ** 3).sum() ** (1 / 3)).astype(f32)
     yield case("LpPool", 11, [x], [norm], p=3, **attributes)
     # Windows of ceil mode, whose last one reaches beyond the pads, and is not counted there.
@@ -292,6 +297,8 @@ def refused():
     yield refusal("its auto_pad must be NOTSET, SAME_UPPER, SAME_LOWER or VALID; got SAME", *conv, auto_pad="SAME")
     deep = [image[..., None], w[..., None]]
     yield refusal("this library has no layers of more axes; got (1, 4, 5, 5, 1)", "Conv", deep)
+    cubes = {"kernel_shape": [2, 1, 2]}
+    yield refusal("no layers of more axes; got (1, 4, 5, 5, 1)", "AveragePool", [image[..., None]], **cubes)
     yield refusal("its kernel_shape must be 2 numbers", "MaxPool", [image], kernel_shape=[2])
     yield refusal("its p must be positive; got 0", "LpPool", [image], kernel_shape=[2, 2], p=0)
     window, places = {"kernel_shape": [2, 2]}, np.arange(100).reshape(image.shape)

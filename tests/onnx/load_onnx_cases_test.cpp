@@ -1,4 +1,4 @@
-// load_onnx on the cases of ONNX's own backend tests (backend_cases).
+// load_onnx on the cases of ONNX's own backend tests (backend_cases), and on files of PyTorch's exporter (torch_cases).
 #include <adjoint/adjoint.h>
 #include <adjoint/nn/onnx/onnx_model.h>
 #include <adjoint/tests/support/temp_folder.h>
@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include <sys/wait.h>
+
 namespace adjoint {
 namespace {
 
@@ -25,7 +27,6 @@ const std::map<std::string, std::string>& left_out() {
   constexpr const char* kDType = "the library lacks one of its dtypes";
   constexpr const char* kString = "it has strings";
   constexpr const char* kSequence = "it has sequences or optional values";
-  constexpr const char* kSubgraph = "it has subgraphs";
   constexpr const char* kQuantised = "it is quantised";
   constexpr const char* kOptimiser = "the library trains with its own optimisers";
   constexpr const char* kRandom = "its numbers are random";
@@ -42,8 +43,6 @@ const std::map<std::string, std::string>& left_out() {
       {"ConvInteger", kQuantised},
       {"DequantizeLinear", kQuantised},
       {"DynamicQuantizeLinear", kQuantised},
-      {"If", kSubgraph},
-      {"Loop", kSubgraph},
       {"MatMulInteger", kQuantised},
       {"Momentum", kOptimiser},
       {"NonMaxSuppression", "it loops over boxes"},
@@ -54,7 +53,7 @@ const std::map<std::string, std::string>& left_out() {
       {"QuantizeLinear", kQuantised},
       {"RandomUniformLike", kRandom},
       {"RoiAlign", "the library has no such operator"},
-      {"Scan", kSubgraph},
+      {"Scan", "the library has no such loop"},
       {"SequenceInsert", kSequence},
       {"SequenceLength", kSequence},
       {"SequenceMap", kSequence},
@@ -100,6 +99,10 @@ const std::map<std::string, std::string>& left_out() {
       {"test_hannwindow_symmetric_expanded.0", kPi},
       {"test_identity_opt.0", kSequence},
       {"test_identity_sequence.0", kSequence},
+      {"test_if_opt.0", kSequence},
+      {"test_if_seq.0", kSequence},
+      {"test_loop13_seq.0", kSequence},
+      {"test_loop16_seq_none.0", kSequence},
       {"test_max_int16.0", kDType},
       {"test_max_int8.0", kDType},
       {"test_max_uint16.0", kDType},
@@ -118,8 +121,6 @@ const std::map<std::string, std::string>& left_out() {
       {"test_mod_uint64.0", kDType},
       {"test_pow_types_float32_uint32.0", kDType},
       {"test_pow_types_float32_uint64.0", kDType},
-      {"test_range_float_type_positive_delta_expanded.0", kSubgraph},
-      {"test_range_int32_type_negative_delta_expanded.0", kSubgraph},
       {"test_resize_downsample_scales_cubic_align_corners.0", kFractional},
       {"test_resize_downsample_scales_linear_align_corners.0", kFractional},
       {"test_training_dropout.0", kRandom},
@@ -214,6 +215,15 @@ TEST_F(LoadOnnxCases, PassOrAreLeftOutForAReason) {
     if (failure.empty()) ++passed;
   }
   std::printf("%zu of %zu cases pass\n", passed, cases.size());
+}
+
+TEST_F(LoadOnnxCases, RunFilesOfPyTorchsExporter) {
+  const std::string make =
+      std::string("/usr/bin/python3 '") + ADJOINT_TORCH_CASES + "' '" + folder.string() + "' >/dev/null 2>&1";
+  const int status = std::system(make.c_str());
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "python3-torch is not installed";
+  ASSERT_EQ(status, 0);
+  for (const json& c : json::parse(std::ifstream(folder / "cases.json"))) EXPECT_EQ(run(c), "") << c["name"];
 }
 
 }  // namespace

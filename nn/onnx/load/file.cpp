@@ -55,7 +55,14 @@ class Reader {
   // A model of an older set is taken if its operators meant the same in the first, or had no meaning there any more.
   void check_versions(const onnx::GraphProto& graph) {
     if (file_.operator_set >= kFirstSet) return;
+    check_versions_of_nodes(graph);
+    file_.operator_set = kFirstSet;
+  }
+  void check_versions_of_nodes(const onnx::GraphProto& graph) const {
     for (const onnx::NodeProto& node : graph.node()) {
+      for (const onnx::AttributeProto& attribute : node.attribute()) {
+        if (attribute.has_g()) check_versions_of_nodes(attribute.g());
+      }
       const auto version = [&](std::int64_t set) {
         const auto* const schema = onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(set));
         return schema == nullptr || schema->Deprecated() ? 0 : schema->since_version();
@@ -63,22 +70,37 @@ class Reader {
       if (version(kFirstSet) == 0) continue;
       if (version(file_.operator_set) != version(kFirstSet)) wrong_operator_set();
     }
-    file_.operator_set = kFirstSet;
   }
 
   void read_graph(const onnx::GraphProto& graph) {
-    if (graph.sparse_initializer_size() > 0) damaged("sparse constants are not supported");
+    file_.constants = constants_of(graph);
     std::set<std::string> constants;
-    for (const onnx::TensorProto& constant : graph.initializer()) {
-      if (constant.name().empty() || !constants.insert(constant.name()).second)
-        damaged(fmt::format("the name of a constant, \"{}\", is not its own", constant.name()));
-      file_.constants.emplace_back(constant.name(), tensor(constant));
-    }
+    for (const auto& [name, value] : file_.constants) constants.insert(name);
     for (const onnx::ValueInfoProto& input : graph.input()) {
       if (!constants.contains(input.name())) file_.inputs.push_back(read_input(input));
     }
     for (const onnx::ValueInfoProto& output : graph.output()) file_.outputs.push_back(output.name());
-    for (const onnx::NodeProto& node : graph.node()) read_node(node);
+    for (const onnx::NodeProto& node : graph.node()) file_.nodes.push_back(node_of(node));
+  }
+
+  OnnxFile::Graph body_of(const onnx::GraphProto& graph) const {
+    OnnxFile::Graph body{.inputs = {}, .outputs = {}, .constants = constants_of(graph), .nodes = {}};
+    for (const onnx::ValueInfoProto& input : graph.input()) body.inputs.push_back(input.name());
+    for (const onnx::ValueInfoProto& output : graph.output()) body.outputs.push_back(output.name());
+    for (const onnx::NodeProto& node : graph.node()) body.nodes.push_back(node_of(node));
+    return body;
+  }
+
+  OnnxFile::Constants constants_of(const onnx::GraphProto& graph) const {
+    if (graph.sparse_initializer_size() > 0) damaged("sparse constants are not supported");
+    OnnxFile::Constants constants;
+    std::set<std::string> names;
+    for (const onnx::TensorProto& constant : graph.initializer()) {
+      if (constant.name().empty() || !names.insert(constant.name()).second)
+        damaged(fmt::format("the name of a constant, \"{}\", is not its own", constant.name()));
+      constants.emplace_back(constant.name(), tensor(constant));
+    }
+    return constants;
   }
 
   OnnxFile::Input read_input(const onnx::ValueInfoProto& input) const {
@@ -93,20 +115,26 @@ class Reader {
     return read;
   }
 
-  void read_node(const onnx::NodeProto& node) {
+  OnnxFile::Node node_of(const onnx::NodeProto& node) const {
     OnnxFile::Node read{.type = node.op_type(),
                         .name = !node.name().empty()     ? node.name()
                                 : node.output_size() > 0 ? node.output(0)
                                                          : "",
                         .inputs = {node.input().begin(), node.input().end()},
                         .outputs = {node.output().begin(), node.output().end()},
-                        .attributes = {}};
+                        .attributes = {},
+                        .graphs = {}};
     if (!node.domain().empty() && node.domain() != "ai.onnx")
       damaged(fmt::format("the node '{}' has the operator {} of the domain {}, which is not supported", read.name,
                           read.type, node.domain()));
-    for (const onnx::AttributeProto& attribute : node.attribute())
-      read.attributes.emplace(attribute.name(), value(attribute, read));
-    file_.nodes.push_back(std::move(read));
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      if (attribute.type() == onnx::AttributeProto::GRAPH) {
+        read.graphs.emplace(attribute.name(), std::make_shared<const OnnxFile::Graph>(body_of(attribute.g())));
+      } else {
+        read.attributes.emplace(attribute.name(), value(attribute, read));
+      }
+    }
+    return read;
   }
 
   OnnxFile::Attribute value(const onnx::AttributeProto& attribute, const OnnxFile::Node& node) const {
@@ -122,7 +150,7 @@ class Reader {
         return std::vector<std::string>(attribute.strings().begin(), attribute.strings().end());
       case onnx::AttributeProto::TENSOR: return tensor(attribute.t());
       default:
-        damaged(fmt::format("the attribute {} of {} node '{}' is of a kind that is not supported, such as a subgraph",
+        damaged(fmt::format("the attribute {} of {} node '{}' is of a kind that is not supported, such as a type",
                             attribute.name(), node.type, node.name));
     }
   }

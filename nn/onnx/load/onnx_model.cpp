@@ -4,23 +4,33 @@
 #include <adjoint/core/base/error.h>
 #include <adjoint/nn/onnx/load/file.h>
 #include <adjoint/nn/onnx/load/operators.h>
+#include <adjoint/ops/join/join.h>
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace adjoint::nn {
 namespace detail {
 
 struct OnnxProgram {
+  struct Step;
+  struct Body {
+    std::vector<std::int32_t> inputs, outputs;  // values
+    std::vector<Step> steps;
+  };
   struct Step {
     OnnxFile::Node node;
-    const OnnxOperator* run;
+    const OnnxOperator* run;                    // null: If or Loop
     std::vector<std::int32_t> inputs, outputs;  // values; -1: none
-    std::vector<std::int32_t> last_read;        // values that no later step reads
+    std::vector<std::int32_t> last_read;        // values that no later step reads; in a body nothing
     std::uint32_t foreign_buffers = 0;          // operands that training would write to, but are no buffers of ours
+    std::vector<Body> bodies;                   // of If: then and else
   };
   struct Constant {
     std::int32_t value;
@@ -61,13 +71,13 @@ class Compiler {
       program_.input_values.push_back(define(input.name, "the inputs"));
     }
     program_.inputs = std::move(file_.inputs);
-    add_constants();
-    for (OnnxFile::Node& node : file_.nodes) add_step(std::move(node));
+    find_roles(file_.nodes);
+    add_constants(file_.constants);
+    program_.steps = steps_of(file_.nodes);
     for (const std::string& output : file_.outputs) {
       program_.output_names.push_back(output);
       program_.output_values.push_back(use(output, "the outputs"));
     }
-    program_.values = values_.size();
     find_last_reads();
     return std::make_shared<const OnnxProgram>(std::move(program_));
   }
@@ -76,9 +86,10 @@ class Compiler {
 
  private:
   std::int32_t define(const std::string& name, std::string_view by) {
-    const auto [at, is_new] = values_.emplace(name, static_cast<std::int32_t>(values_.size()));
+    const auto [at, is_new] = values_.emplace(name, static_cast<std::int32_t>(program_.values));
     ADJOINT_CHECK(is_new && !name.empty(),
                   "load_onnx: every value must be made once, under a name; got \"{}\" again in {}", name, by);
+    ++program_.values;
     return at->second;
   }
   std::int32_t use(const std::string& name, std::string_view by) const {
@@ -88,20 +99,28 @@ class Compiler {
     return found->second;
   }
 
-  // A floating-point constant is a parameter if any node reads it as data.
-  void add_constants() {
-    std::unordered_map<std::string, Role> roles;
-    for (const OnnxFile::Node& node : file_.nodes) {
-      const OnnxOperator* const op = find_onnx_operator(node.type);
-      for (std::size_t i = 0; op != nullptr && i < node.inputs.size(); ++i) {
-        Role& role = roles[node.inputs[i]];
-        if (has_bit(op->buffers, i)) role = std::max(role, Role::kBuffer);
-        if (!has_bit(op->buffers | op->settings, i) && role == Role::kConstant) role = Role::kParameter;
+  // A floating-point constant is a parameter if any node reads it as data. Casts hand on their results' roles.
+  void find_roles(const std::vector<OnnxFile::Node>& nodes) {
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+      for (const auto& [name, graph] : node->graphs) find_roles(graph->nodes);
+      const OnnxOperator* const op = find_onnx_operator(node->type);
+      const bool hands_on = (node->type == "Cast" || node->type == "Identity") && !node->outputs.empty();
+      const Role of_result = hands_on ? roles_[node->outputs[0]] : Role::kParameter;
+      for (std::size_t i = 0; i < node->inputs.size(); ++i) {
+        Role& role = roles_[node->inputs[i]];
+        // A loop's first inputs are its limit and condition.
+        const std::uint32_t settings = op != nullptr ? op->settings : 3U, buffers = op != nullptr ? op->buffers : 0U;
+        if (has_bit(buffers, i)) role = std::max(role, Role::kBuffer);
+        if (!has_bit(buffers | settings, i) && role == Role::kConstant) role = of_result;
       }
     }
-    for (auto& [name, value] : file_.constants) {
+  }
+
+  void add_constants(const OnnxFile::Constants& constants) {
+    for (const auto& [name, value] : constants) {
       OnnxProgram::Constant constant{.value = define(name, "the constants"), .tensor = value};
-      Role role = is_floating_point(value.dtype()) ? roles[name] : Role::kConstant;
+      constant_values_.insert(constant.value);
+      Role role = is_floating_point(value.dtype()) ? roles_[name] : Role::kConstant;
       // A number of the formula, such as the 0.5 of gelu, is not trained.
       if (role == Role::kParameter && value.dim() == 0) role = Role::kBuffer;
       if (role != Role::kConstant) {
@@ -113,45 +132,105 @@ class Compiler {
     }
   }
 
-  void add_step(OnnxFile::Node node) {
+  std::vector<OnnxProgram::Step> steps_of(const std::vector<OnnxFile::Node>& nodes) {
+    std::vector<OnnxProgram::Step> steps;
+    for (const OnnxFile::Node& node : nodes) steps.push_back(step_of(node));
+    return steps;
+  }
+
+  OnnxProgram::Step step_of(const OnnxFile::Node& node) {
     const std::string by = fmt::format("{} node '{}'", node.type, node.name);
-    const OnnxOperator* const op = find_onnx_operator(node.type);
+    OnnxProgram::Step step{
+        .node = node, .run = nullptr, .inputs = {}, .outputs = {}, .last_read = {}, .foreign_buffers = 0, .bodies = {}};
+    for (const std::string& input : node.inputs) step.inputs.push_back(input.empty() ? -1 : use(input, by));
+    if (node.type == "If" || node.type == "Loop") {
+      add_bodies(step, by);
+    } else {
+      add_operator(step, by);
+    }
+    for (const std::string& output : node.outputs) step.outputs.push_back(output.empty() ? -1 : define(output, by));
+    return step;
+  }
+
+  void add_operator(OnnxProgram::Step& step, const std::string& by) const {
+    const OnnxOperator* const op = find_onnx_operator(step.node.type);
     ADJOINT_CHECK(op != nullptr,
                   "load_onnx: the operators must be among those of docs/onnx.md; got {}; replace it before exporting",
                   by);
-    for (const auto& [name, value] : node.attributes) {
+    const auto check_attribute = [&](const std::string& name) {
       const std::string words = fmt::format(" {} ", op->attributes);
       ADJOINT_CHECK(words.find(" " + name + " ") != std::string::npos,
                     "load_onnx: attributes must be among those that are supported ({}); got {} of {}",
                     op->attributes.empty() ? "none" : op->attributes, name, by);
-    }
-    OnnxProgram::Step step{.node = std::move(node), .run = op, .inputs = {}, .outputs = {}, .last_read = {}};
-    for (const std::string& input : step.node.inputs) step.inputs.push_back(input.empty() ? -1 : use(input, by));
-    const auto first = static_cast<std::int32_t>(program_.inputs.size());
-    const auto last = first + static_cast<std::int32_t>(program_.constants.size());
+    };
+    for (const auto& [name, value] : step.node.attributes) check_attribute(name);
+    for (const auto& [name, graph] : step.node.graphs) check_attribute(name);
+    step.run = op;
     for (std::size_t i = 0; i < step.inputs.size(); ++i) {
-      const bool constant = step.inputs[i] >= first && step.inputs[i] < last;
-      if (has_bit(op->buffers, i) && !constant) step.foreign_buffers |= 1U << i;
+      if (has_bit(op->buffers, i) && !constant_values_.contains(step.inputs[i])) step.foreign_buffers |= 1U << i;
     }
-    for (const std::string& output : step.node.outputs)
-      step.outputs.push_back(output.empty() ? -1 : define(output, by));
-    program_.steps.push_back(std::move(step));
+  }
+
+  void add_bodies(OnnxProgram::Step& step, const std::string& by) {
+    OnnxFile::Node& node = step.node;
+    const bool is_loop = node.type == "Loop";
+    const std::size_t least = is_loop ? 2 : 1;  // inputs: a limit and a condition, or a condition
+    const std::size_t carried = std::max(node.inputs.size(), least) - least;
+    step.inputs.resize(carried + least, -1);
+    for (const char* name : is_loop ? std::vector{"body"} : std::vector{"then_branch", "else_branch"}) {
+      const auto found = node.graphs.find(name);
+      ADJOINT_CHECK(found != node.graphs.end(), "load_onnx: {} must have the attribute {}; got {}", node.type, name,
+                    by);
+      const OnnxFile::Graph& graph = *found->second;
+      const std::size_t outputs = node.outputs.size() + (is_loop ? 1 : 0);  // the condition
+      ADJOINT_CHECK(graph.inputs.size() == (is_loop ? carried + 2 : 0) && graph.outputs.size() >= outputs &&
+                        graph.outputs.size() >= (is_loop ? carried + 1 : 0),
+                    "load_onnx: a body must have its node's inputs and outputs; got {} and {} of {}",
+                    graph.inputs.size(), graph.outputs.size(), by);
+      step.bodies.push_back(body_of(graph, by));
+    }
+    node.graphs.clear();
+  }
+
+  // Its names end with it.
+  OnnxProgram::Body body_of(const OnnxFile::Graph& graph, const std::string& by) {
+    const auto outer = values_;
+    OnnxProgram::Body body;
+    for (const std::string& input : graph.inputs) body.inputs.push_back(define(input, by));
+    add_constants(graph.constants);
+    body.steps = steps_of(graph.nodes);
+    for (const std::string& output : graph.outputs) body.outputs.push_back(use(output, by));
+    values_ = outer;
+    return body;
+  }
+
+  static void for_each_value(const OnnxProgram::Step& step, const std::function<void(std::int32_t)>& f) {
+    for (const std::int32_t value : step.inputs) f(value);
+    for (const std::int32_t value : step.outputs) f(value);
+    for (const OnnxProgram::Body& body : step.bodies) {
+      for (const std::int32_t value : body.inputs) f(value);
+      for (const OnnxProgram::Step& inner : body.steps) for_each_value(inner, f);
+      for (const std::int32_t value : body.outputs) f(value);
+    }
   }
 
   void find_last_reads() {
     std::set<std::int32_t> seen(program_.output_values.begin(), program_.output_values.end());
     for (auto step = program_.steps.rbegin(); step != program_.steps.rend(); ++step) {
-      for (const auto& all : {step->inputs, step->outputs}) {
-        for (const std::int32_t value : all) {
-          if (value >= 0 && seen.insert(value).second) step->last_read.push_back(value);
-        }
-      }
+      // An output that nothing reads need not be one that we have.
+      for (std::int32_t& value : step->outputs)
+        if (!seen.contains(value)) value = -1;
+      for_each_value(*step, [&](std::int32_t value) {
+        if (value >= 0 && seen.insert(value).second) step->last_read.push_back(value);
+      });
     }
   }
 
   OnnxFile file_;
   OnnxProgram program_;
-  std::unordered_map<std::string, std::int32_t> values_;
+  std::unordered_map<std::string, std::int32_t> values_;  // that are visible at this place
+  std::unordered_map<std::string, Role> roles_;
+  std::unordered_set<std::int32_t> constant_values_;
 };
 
 // A part of a path.
@@ -245,6 +324,77 @@ OnnxResults run_step(const OnnxProgram::Step& step, const OnnxArgs& args) {
   }
 }
 
+// Runs steps on the values of a call.
+class Runner {
+ public:
+  Runner(const OnnxProgram& program, std::vector<Tensor>& values, bool training)
+      : program_(program), values_(values), training_(training) {}
+
+  void run(const std::vector<OnnxProgram::Step>& steps) {
+    for (const OnnxProgram::Step& step : steps) {
+      std::vector<Tensor> operands;
+      for (const std::int32_t id : step.inputs) operands.push_back(id < 0 ? Tensor() : at(id));
+      if (step.run != nullptr) move_to_data(operands, step.run->settings);
+      for (std::size_t i = 0; training_ && i < operands.size(); ++i) {
+        if (has_bit(step.foreign_buffers, i) && operands[i].defined()) operands[i] = operands[i].clone();
+      }
+      const OnnxArgs args(step.node, operands, program_.operator_set, training_);
+      OnnxResults results = step.run != nullptr        ? run_step(step, args)
+                            : step.node.type == "Loop" ? loop(step.bodies[0], args)
+                                                       : run_body(step.bodies[condition(args, args[0]) ? 0 : 1], {});
+      for (std::size_t i = 0; i < step.outputs.size(); ++i) {
+        if (step.outputs[i] < 0) continue;
+        if (i >= results.size() || !results[i].defined()) args.refuse(fmt::format("its output {} is not supported", i));
+        at(step.outputs[i]) = std::move(results[i]);
+      }
+      for (const std::int32_t id : step.last_read) at(id) = {};
+    }
+  }
+
+ private:
+  Tensor& at(std::int32_t id) { return values_[static_cast<std::size_t>(id)]; }
+
+  static bool condition(const OnnxArgs& args, const Tensor& value) {
+    if (value.dtype() != kBool || value.numel() != 1)
+      args.refuse(fmt::format("its condition must be one bool; got {} {}", value.dtype(), value.shape()));
+    return value.item<bool>();
+  }
+
+  OnnxResults run_body(const OnnxProgram::Body& body, const std::vector<Tensor>& inputs) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) at(body.inputs[i]) = inputs[i];
+    run(body.steps);
+    OnnxResults results;
+    for (const std::int32_t id : body.outputs) results.push_back(at(id));
+    return results;
+  }
+
+  // Inputs are the limit, the condition and the values that steps hand on. The body's inputs are the step's number, the
+  // condition and these values; its outputs are the condition, the values, and one element of each list.
+  OnnxResults loop(const OnnxProgram::Body& body, const OnnxArgs& args) {
+    const std::int64_t limit = args.has(0) ? args.host_integer(0) : std::numeric_limits<std::int64_t>::max();
+    bool goes_on = !args.has(1) || condition(args, args[1]);
+    std::vector<Tensor> state(args.in.begin() + 2, args.in.end());
+    std::vector<std::vector<Tensor>> lists(body.outputs.size() - 1 - state.size());
+    for (std::int64_t i = 0; i < limit && goes_on; ++i) {
+      std::vector<Tensor> inputs{Tensor::full({}, i, {.dtype = kInt64}), Tensor::full({}, goes_on, {.dtype = kBool})};
+      inputs.insert(inputs.end(), state.begin(), state.end());
+      const OnnxResults results = run_body(body, inputs);
+      goes_on = condition(args, results[0]);
+      for (std::size_t k = 0; k < state.size(); ++k) state[k] = results[1 + k];
+      for (std::size_t k = 0; k < lists.size(); ++k) lists[k].push_back(results[1 + state.size() + k]);
+    }
+    for (const std::vector<Tensor>& list : lists) {
+      if (list.empty()) args.refuse("its lists must have an element; got a loop without a step");
+      state.push_back(stack(list));
+    }
+    return state;
+  }
+
+  const OnnxProgram& program_;
+  std::vector<Tensor>& values_;
+  const bool training_;
+};
+
 }  // namespace
 }  // namespace detail
 
@@ -268,24 +418,7 @@ std::vector<Tensor> OnnxModel::operator()(const std::vector<Tensor>& inputs) con
     Tensor& value = values[static_cast<std::size_t>(constant.value)];
     value = constant.tensor.defined() ? constant.tensor : tensors_[constant.registered].tensor();
   }
-  std::vector<Tensor> operands;
-  for (const auto& step : program.steps) {
-    operands.clear();
-    for (const std::int32_t id : step.inputs)
-      operands.push_back(id < 0 ? Tensor() : values[static_cast<std::size_t>(id)]);
-    detail::move_to_data(operands, step.run->settings);
-    for (std::size_t i = 0; training() && i < operands.size(); ++i) {
-      if (detail::has_bit(step.foreign_buffers, i) && operands[i].defined()) operands[i] = operands[i].clone();
-    }
-    const detail::OnnxArgs args(step.node, operands, program.operator_set, training());
-    detail::OnnxResults results = detail::run_step(step, args);
-    for (std::size_t i = 0; i < step.outputs.size(); ++i) {
-      if (step.outputs[i] < 0) continue;
-      if (i >= results.size() || !results[i].defined()) args.refuse(fmt::format("its output {} is not supported", i));
-      values[static_cast<std::size_t>(step.outputs[i])] = std::move(results[i]);
-    }
-    for (const std::int32_t id : step.last_read) values[static_cast<std::size_t>(id)] = {};
-  }
+  detail::Runner(program, values, training()).run(program.steps);
   std::vector<Tensor> outputs;
   for (const std::int32_t id : program.output_values) outputs.push_back(values[static_cast<std::size_t>(id)]);
   return outputs;

@@ -11,6 +11,9 @@
 #include <adjoint/ops/reduce/reduce.h>
 
 #include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 namespace adjoint::nn::detail {
 namespace {
@@ -159,7 +162,32 @@ Tensor averaged(const OnnxArgs& x, const OnnxWindow& w, bool counts_padding) {
   return avg_pool2d(padded_image(w.input, w.before, end), w.kernel, params) / avg_pool2d(counted, w.kernel, params);
 }
 
+// Windows (k, 1, 1) of (N, C, D, H, W), which PyTorch exports for sums over channels, are windows (k, 1) of
+// (N, C, D, H W). Returns the node of these, unless the windows have other extents.
+std::optional<OnnxFile::Node> of_first_axis(const OnnxArgs& x) {
+  OnnxFile::Node node = x.node;
+  for (const auto& [name, trivial] : {std::pair("kernel_shape", 1), std::pair("strides", 1), std::pair("pads", 0)}) {
+    const auto found = node.attributes.find(name);
+    if (found == node.attributes.end()) continue;
+    auto* const values = std::get_if<std::vector<std::int64_t>>(&found->second);
+    const std::size_t groups = std::string_view(name) == "pads" ? 2 : 1;
+    if (values == nullptr || values->size() != 3 * groups) return {};
+    std::vector<std::int64_t> kept;
+    for (std::size_t i = 0; i < values->size(); ++i) {
+      if (i % 3 != 0 && (*values)[i] != trivial) return {};
+      if (i % 3 != 2) kept.push_back((*values)[i]);
+    }
+    *values = std::move(kept);
+  }
+  return node;
+}
+
 OnnxResults average_pooled(const OnnxArgs& x) {
+  if (const auto node = x[0].dim() == 5 ? of_first_axis(x) : std::nullopt) {
+    const Tensor planes = x[0].flatten(3);
+    const Tensor y = average_pooled({*node, std::span(&planes, 1), x.operator_set, x.training})[0];
+    return {y.reshape({y.size(0), y.size(1), y.size(2), x[0].size(3), x[0].size(4)})};
+  }
   const OnnxWindow w = onnx_window(x, x.integers("kernel_shape"));
   return {w.restored(averaged(x, w, x.integer("count_include_pad", 0) != 0))};
 }
