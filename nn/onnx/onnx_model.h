@@ -28,8 +28,9 @@ struct OnnxProgram;
 class ADJOINT_API OnnxModel : public Module {
  public:
   /// The graph's outputs for its inputs, in the file's order. An optional input at the end may be left out, or be
-  /// undefined. Throws Error, naming the node, for inputs of other dtypes or fixed extents than the file's, and for
-  /// attributes and shapes that an operator cannot take.
+  /// undefined. Conditions of If and Loop are read on the host, so one that is on a GPU is waited for. Throws Error,
+  /// naming the node, for inputs of other dtypes or fixed extents than the file's, and for attributes and shapes that
+  /// an operator cannot take.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const;
   /// The same, of a network with one input and one output. Throws Error for others.
   Tensor operator()(const Tensor& input) const;
