@@ -245,10 +245,10 @@ void DataLoader::load_state(const DataLoaderState& state, const LoadStateOptions
     const std::string difference = difference_of(state, next_);
     ADJOINT_CHECK(difference.empty() || !options.strict,
                   "DataLoader: a state must be of a loader with the same examples in the same batches; got {}; make "
-                  "the loader as that was, or say .strict = false to go on all the same",
+                  "the loader in the same way, or set .strict = false to resume nevertheless",
                   difference);
     ADJOINT_CHECK(source_ == nullptr || (state.order == next_.order && state.examples == next_.examples),
-                  "DataLoader: a source goes on where one with as many parts was; got {}", difference);
+                  "DataLoader: a source can only resume one with as many parts; got {}", difference);
     if (state.batch_size != next_.batch_size) place.batch = batch_of(state);
     if (!difference.empty()) place.batch = std::min(place.batch, batches_);
   }

@@ -23,8 +23,8 @@ DataLoader::Epoch::Epoch(std::unique_ptr<BatchMaker> batches, const DataLoaderOp
     const std::size_t made = threads_.size();
     stop();
     fail(
-        "DataLoader: every worker must get a thread; got {} of {} ({}), which have ended again before any batch; let "
-        "the process have more threads (ulimit -u), or, where a program leaves you the choice, use fewer workers",
+        "DataLoader: every worker must get a thread; got {} of {} ({}), which ended before any batch; allow the "
+        "process more threads (ulimit -u), or use fewer workers if the program has such an option",
         made, useful, error.what());
   } catch (...) {
     stop();

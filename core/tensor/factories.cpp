@@ -166,7 +166,7 @@ namespace {
 
 void check_holds(const char* op, std::int64_t value, DType dtype) {
   const bool held = dtype != kBool && visit(dtype, [value]<class T>() { return holds<T>(value); });
-  ADJOINT_CHECK(held, "{}: the dtype must be a number's that can hold every element; got {} for {}", op, dtype, value);
+  ADJOINT_CHECK(held, "{}: the dtype must be numeric and hold every element; got {} for {}", op, dtype, value);
 }
 
 }  // namespace

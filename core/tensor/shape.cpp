@@ -9,7 +9,7 @@ namespace adjoint {
 void Dims::too_long() { fail("shape: a tensor has at most {} axes; got more; merge axes with reshape", kMaxRank); }
 
 void Dims::outside(std::size_t at) const {
-  fail("shape: a place in a list of {} values must exist; got place {} of {}", size(), at, *this);
+  fail("shape: an index must lie within the list of {} values; got index {} of {}", size(), at, *this);
 }
 
 void Dims::insert(std::size_t at, std::int64_t value) {

@@ -52,7 +52,7 @@ void check_dtypes(const char* op, functor::Accepts accepts, bool mask, Operands 
     fail("{}: the dtype must be floating point; got {} {}; convert with to(kFloat32)", op, dtype, in[first].shape());
   }
   if (accepts == functor::kNumbers && dtype == kBool) [[unlikely]] {
-    fail("{}: the dtype must be a number's; got bool {}; convert with to()", op, in[first].shape());
+    fail("{}: the dtype must be numeric; got bool {}; convert with to()", op, in[first].shape());
   }
 }
 

@@ -52,7 +52,7 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& tar
   check_defined(kOp, "target", target);
   loss::check_reduction(kOp, options.reduction);
   ADJOINT_CHECK(target.shape() == Shape(a.shape().begin(), a.shape().end() - 1),
-                "{}: target must have one element a vector; got target {} for a {}", kOp, target.shape(), a.shape());
+                "{}: target must have one element per vector; got target {} for a {}", kOp, target.shape(), a.shape());
   // PyTorch's constant, a float, which keeps a length of 0 from being divided by.
   constexpr double kTiny = 1e-12F;
   const Tensor x = widened(a), y = widened(b);

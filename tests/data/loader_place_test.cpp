@@ -142,7 +142,7 @@ TEST(LoaderPlace, OfASource) {
   halves.load_state(saved.state(), {.strict = false});
   EXPECT_EQ(rest(halves), (std::vector<int>{4, 5, 104, 105, 6, 7, 106, 107, 8, 9, 108, 109, 10, 11, 110, 111}));
   EXPECT_ERROR(other.load_state(saved.state()), "got parts 2 where it is 3 here;");
-  EXPECT_ERROR(other.load_state(saved.state(), {.strict = false}), "a source goes on where one with as many parts");
+  EXPECT_ERROR(other.load_state(saved.state(), {.strict = false}), "a source can only resume one with as many parts");
 }
 
 // A loader keeps a reference to its dataset.

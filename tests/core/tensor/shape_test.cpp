@@ -42,14 +42,14 @@ TEST(Shape, InsertsAndErases) {
 
 TEST(Shape, PlacesThatDoNotExistAreErrors) {
   Dims none, dims{1, 2};
-  EXPECT_ERROR(none.erase(0), "shape: a place in a list of 0 values must exist; got place 0 of ()");
-  EXPECT_ERROR(none.back(), "got place 18446744073709551615 of ()");
-  EXPECT_ERROR(none[0], "got place 0 of ()");
-  EXPECT_ERROR(dims.erase(2), "got place 2 of (1, 2)");
-  EXPECT_ERROR(dims.erase(SIZE_MAX), "got place 18446744073709551615");
-  EXPECT_ERROR(dims.insert(3, 7), "got place 3 of (1, 2)");
-  EXPECT_ERROR(dims[2] = 1, "got place 2 of (1, 2)");
-  EXPECT_ERROR(std::as_const(dims)[8], "got place 8 of (1, 2)");
+  EXPECT_ERROR(none.erase(0), "shape: an index must lie within the list of 0 values; got index 0 of ()");
+  EXPECT_ERROR(none.back(), "got index 18446744073709551615 of ()");
+  EXPECT_ERROR(none[0], "got index 0 of ()");
+  EXPECT_ERROR(dims.erase(2), "got index 2 of (1, 2)");
+  EXPECT_ERROR(dims.erase(SIZE_MAX), "got index 18446744073709551615");
+  EXPECT_ERROR(dims.insert(3, 7), "got index 3 of (1, 2)");
+  EXPECT_ERROR(dims[2] = 1, "got index 2 of (1, 2)");
+  EXPECT_ERROR(std::as_const(dims)[8], "got index 8 of (1, 2)");
   EXPECT_EQ(dims, (Dims{1, 2}));
   Dims full = Dims::filled(kMaxRank, 1);
   EXPECT_ERROR(full.insert(0, 1), "at most 8 axes");

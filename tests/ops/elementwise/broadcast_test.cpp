@@ -89,8 +89,8 @@ TEST(ElementwiseErrors, NameTheOperatorTheRuleAndTheValues) {
   EXPECT_ERROR(f * d.narrow(0, 0, 1), "mul: operands must share one dtype; got float32 (2, 3) and float64 (1, 3)");
   EXPECT_ERROR(f - Tensor::ones({4}), "sub: ", "(2, 3)", "(4,)");
   EXPECT_ERROR(f * on_absent_device({2, 3}), "mul: operands must be on one device; got cpu and cuda:0", "to()");
-  EXPECT_ERROR(b + b, "add: the dtype must be a number's; got bool (2, 3)");
-  EXPECT_ERROR(-b, "neg: the dtype must be a number's; got bool");
+  EXPECT_ERROR(b + b, "add: the dtype must be numeric; got bool (2, 3)");
+  EXPECT_ERROR(-b, "neg: the dtype must be numeric; got bool");
   EXPECT_ERROR(i.to(kUInt8) + 256, "add: a scalar takes the tensor's dtype and must fit it exactly; got 256 for uint8");
   EXPECT_ERROR(i.to(kUInt8) - -1, "sub: a scalar takes the tensor's dtype", "-1 for uint8");
   EXPECT_ERROR(i * ((std::int64_t{1} << 53) + 1), "mul: an integer scalar must not be beyond 2^53", "for int64 (2, 3)");
@@ -154,7 +154,7 @@ TEST(InPlace, RefusesWhatItCannotDo) {
   EXPECT_ERROR(x.to(kBool).add_(x.to(kInt64)), "add_: the tensor's dtype must take the operand's", "int64", "bool");
   EXPECT_ERROR(x.add_(Tensor{}), "add_: the operand must be defined");
   EXPECT_ERROR(x.to(kInt64).mul_(0.5), "mul_: a scalar takes the tensor's dtype");
-  EXPECT_ERROR(x.to(kBool).mul_(1.0), "mul_: the dtype must be a number's");
+  EXPECT_ERROR(x.to(kBool).mul_(1.0), "mul_: the dtype must be numeric");
   Tensor wide = Tensor::ones({2, 1}).expand({2, 3});
   EXPECT_ERROR(wide.mul_(2.0), "must not share memory; got an expanded tensor of shape (2, 3)");
   expect_values("unchanged", x, std::vector<double>(6, 1.0));
