@@ -220,6 +220,18 @@ class TransformTest(unittest.TestCase):
         x = torch.randn(2, 2, 11)
         self.assert_close(graph(x), theirs(x))
 
+    def test_a_tracer_may_treat_the_layers_as_leaves(self):
+        class Tracer(torch.fx.Tracer):
+            def is_leaf_module(self, module, name):
+                layers = (adj.Conv1d, adj.Conv2d, adj.ConvTranspose1d, adj.ConvTranspose2d)
+                return isinstance(module, layers) or super().is_leaf_module(module, name)
+
+        theirs, ours = both()
+        traced = torch.fx.GraphModule(ours, Tracer().trace(ours))
+        self.assertNotIn("call_function", [node.op for node in traced.graph.nodes])
+        x = torch.randn(2, 2, 11)
+        self.assert_close(traced(x), theirs(x))
+
     def test_tensor_subclasses(self):
         class Tagged(torch.Tensor):
             pass
