@@ -1,4 +1,5 @@
-// The command line that all programs share, as a user meets it: going on, longer too; what is kept; wrong usage.
+// The command line that all programs share, as a user meets it: resuming a training, also for more steps; the files
+// that are kept; wrong usage.
 #include "super_resolution_tool.h"
 
 #include <adjoint/core/tensor/factories.h>
@@ -84,7 +85,7 @@ TEST_F(ProgramTool, ATrainingIsNotReplacedUnasked) {
   EXPECT_EQ(run_interrupted(quick(stopped, 1000000), SIGINT, [&] { wait_for_step(stopped, 3); }), 130) << output_;
   EXPECT_EQ(run(quick(stopped, 3)), 1);
   EXPECT_TRUE(says("holds a training with ") && says(" of 1000000 steps done")) << output_;
-  // One that has no step, or that cannot be read, is none.
+  // A checkpoint that has no step, or that cannot be read, does not count.
   std::ofstream(stopped / "checkpoint.safetensors") << "damaged";
   EXPECT_EQ(run(quick(stopped, 3)), 0) << output_;
 }

@@ -1,5 +1,5 @@
-// What a module of one's own registers, in one line each; and what it forgets is told by its name: a Child that was
-// never registered, hooks that its operator() skips; and where a gradient became NaN.
+// A program's own module registers each of its parts in one line. Errors name the parts that it forgets: a Child that
+// was never registered, and hooks that its operator() skips. They also name the place where a gradient became NaN.
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/tensor/factories.h>
 #include <adjoint/nn/activation.h>

@@ -23,7 +23,7 @@ struct Doubled : Module {
   Child<Linear> linear = register_module("linear", Linear(3, 3));
 };
 
-// Its forward is not what a call does.
+// Its forward() differs from its operator().
 struct Own : Module {
   Own() : Module("Own") {}
   Tensor operator()(const Tensor& x) const { return forward(x, 3.0); }

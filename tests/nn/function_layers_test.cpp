@@ -1,4 +1,4 @@
-// Layers that are functions, or rearrange elements: each gives what its function gives, and runs its hooks.
+// Layers that are functions, or that rearrange elements: each returns its function's result, and runs its hooks.
 #include <adjoint/core/tensor/factories.h>
 #include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/conv.h>

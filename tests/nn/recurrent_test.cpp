@@ -1,4 +1,4 @@
-// Recurrent layers: derivatives, lengths, states, precision, and what they refuse. sequence_layers_test.cpp has
+// Recurrent layers: derivatives, lengths, states, precision, and invalid calls. sequence_layers_test.cpp has
 // PyTorch's values.
 #include <adjoint/core/autograd/autocast.h>
 #include <adjoint/core/autograd/tape.h>
@@ -272,7 +272,7 @@ TEST(Recurrent, InMixedPrecisionALayerIsComputedInTheRegionsDtype) {
   }
 }
 
-// Between steps 16 bits would lose what is small beside it: a sum of 1/64 would stop at 4.
+// A cell of 16 bits would lose addends that are small beside it: a sum of 1/64 would stop at 4.
 TEST(Recurrent, AnLSTMsCellIsFloat32BetweenSteps) {
   LSTM lstm(1, 1);
   for (Tensor& parameter : lstm.parameters()) parameter.zero_();

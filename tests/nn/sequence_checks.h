@@ -1,4 +1,4 @@
-// What the tests of recurrent, attention and transformer layers share.
+// Checks that the tests of recurrent, attention and transformer layers share.
 #pragma once
 
 #include <adjoint/core/autograd/gradcheck.h>
@@ -21,7 +21,7 @@ template <class M, class Call>
 void expect_right_derivatives(M layer, std::vector<Tensor> inputs, const Call& call) {
   layer.to(kFloat64);
   const std::size_t count = inputs.size();
-  // Each parameter is what the function is given behind the inputs.
+  // The function receives the parameters as further arguments, behind the inputs.
   auto given = std::make_shared<std::vector<Tensor>>();
   for (const auto& [path, module] : layer.named_modules()) {
     Module owner = module;

@@ -19,7 +19,8 @@
 namespace adjoint::nn {
 namespace {
 
-// What tests/fixtures/make_sequence_layers.py wrote, by case and then by name; float64 where it is floating point.
+// The tensors that tests/fixtures/make_sequence_layers.py wrote, by case and then by name. Floating-point tensors are
+// float64.
 using Tensors = std::map<std::string, Tensor>;
 
 const std::map<std::string, Tensors>& cases() {

@@ -1,4 +1,4 @@
-// Attention and transformer layers: derivatives, masks, states, precision, and what they refuse.
+// Attention and transformer layers: derivatives, masks, states, precision, and invalid calls.
 // sequence_layers_test.cpp has PyTorch's values.
 #include <adjoint/core/autograd/autocast.h>
 #include <adjoint/core/autograd/tape.h>

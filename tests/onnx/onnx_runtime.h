@@ -10,7 +10,7 @@
 
 namespace adjoint::testing {
 
-/// A model to run, and what it should give.
+/// A model to run, and its expected outputs.
 struct OnnxRun {
   std::filesystem::path model;
   std::vector<Tensor> inputs;    // contiguous, on the CPU
@@ -19,13 +19,13 @@ struct OnnxRun {
 };
 struct OnnxResult {
   std::vector<Tensor> outputs;
-  std::string error;  // of ONNX Runtime; empty: it ran
+  std::string error;  // ONNX Runtime's; empty if the model ran
 };
 
-/// Returns the reason if the package, or node, is not installed; else nothing.
+/// Returns a message if the package, or node, is not installed; otherwise an empty string.
 std::string no_onnx_runtime();
 
-/// Runs all models in one process, in a folder for its files.
+/// Runs all models in one process, which keeps its files in `folder`.
 std::vector<OnnxResult> run_onnx(const std::vector<OnnxRun>& runs, const std::filesystem::path& folder);
 
 }  // namespace adjoint::testing

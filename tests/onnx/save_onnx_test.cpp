@@ -1,4 +1,4 @@
-// save_onnx: names, options, functions of several inputs, and what it must refuse.
+// save_onnx: names, options, functions of several inputs, and calls that it must refuse.
 #include <adjoint/adjoint.h>
 #include <adjoint/nn/onnx/onnx.h>
 #include <adjoint/tests/onnx/onnx_runtime.h>

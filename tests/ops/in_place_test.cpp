@@ -1,4 +1,4 @@
-// Functions of elements in place: each leaves in the tensor what the function gives, through any strides, and is never
+// In-place elementwise functions: each leaves the function's result in the tensor, through any strides, and is never
 // recorded.
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/tensor/factories.h>

@@ -233,7 +233,7 @@ class SignSGD : public optim::Optimizer {
   void update(const optim::ParameterUpdate& u) override { u.parameter.add_(u.gradient, -u.lr); }
 };
 
-/// The second call of a step that runs `what`.
+/// Calls a step twice; the second call runs `what`.
 template <class F>
 void captured(const F& what) {
   bool captures = false;

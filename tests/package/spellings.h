@@ -1,4 +1,5 @@
-// What the lines of spellings.tsv find: tensors, modules, optimisers, data. Nothing is defined, for nothing runs.
+// The names that the lines of spellings.tsv use: tensors, modules, optimisers, data. They are only declared, because
+// nothing runs.
 #include <adjoint/adjoint.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// GraphedStep on the CPU: its behaviour without graphs, and, on a device that only pretends to record: which graph
-// serves a call, what the host does in a replay, which memory is kept, and which calls are refused.
+// GraphedStep on the CPU: its behaviour without graphs. A device that only pretends to record shows which graph serves
+// a call, the host's part in a replay, which memory is kept, and which calls are refused.
 #include <adjoint/core/autograd/autocast.h>
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/graph/graphed_step.h>
@@ -280,7 +280,7 @@ TEST(GraphedStep, CapturesAnewWhereParametersMovedOrAConditionFails) {
   EXPECT_EQ(step.graphs.num_graphs(), 1U) << "those that do not hold are gone";
 }
 
-// ---- What a replay does on the host.
+// ---- The host's part in a replay.
 
 TEST(GraphedStep, DoesTheHostsPartInOrderAndWritesWhatChanged) {
   double lr = 1.0;
@@ -388,9 +388,9 @@ TEST(GraphedStep, AStepInsideAnotherIsPartOfIt) {
   EXPECT_EQ(inner.device->begun, 0);
 }
 
-// ---- What is refused.
+// ---- Calls that are refused.
 
-/// The second call of a step that runs `what`.
+/// Calls a step twice; the second call runs `what`.
 template <class F>
 void second_call(const F& what) {
   bool captures = false;

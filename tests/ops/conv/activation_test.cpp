@@ -167,7 +167,7 @@ TEST_P(ConvActivation, FrontEndsTakeIt) {
 
 INSTANTIATE_TEST_SUITE_P(All, ConvActivation, ::testing::ValuesIn(activation_cases()), ActivationCaseName());
 
-// ---- What a call keeps.
+// ---- The tensors that a call keeps.
 
 struct Recorded {
   Tensor x = Tensor::randn({2, 3, 7}, {.requires_grad = true});

@@ -65,7 +65,7 @@ TEST(ConvGradientCuda, EveryDTypeAgainstFiniteDifferencesOnTheCpu) {
   }
 }
 
-// ---- What a call keeps and computes.
+// ---- The tensors that a call keeps, and the gradients that it computes.
 
 TEST(ConvTape, GradientsThatNobodyNeedsKeepNothing) {
   // conv_transpose(y, w) needs w for y's gradient and y for w's; with only one of them required, the other may change.

@@ -1,4 +1,4 @@
-// Rotary embeddings: what they are for, long sequences, and 16 bits.
+// Rotary embeddings: relative positions, long sequences, and 16-bit dtypes.
 #include <adjoint/core/autograd/autocast.h>
 #include <adjoint/core/tensor/random.h>
 #include <adjoint/ops/elementwise/elementwise.h>

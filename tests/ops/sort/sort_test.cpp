@@ -1,4 +1,4 @@
-// Sorting beside the standard library's, on rows long enough for several tasks, and what promises say beside values.
+// Sorting and searching compared with the standard library's, on rows long enough for several tasks; gradients.
 #include <adjoint/adjoint.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>

@@ -1,4 +1,4 @@
-// split, chunk and unbind on a tape: one call, whose gradient joins what the parts get.
+// split, chunk and unbind on a tape: each is one call, whose gradient joins the gradients of the parts.
 #include <adjoint/core/autograd/gradcheck.h>
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/ops/view/view.h>

@@ -1,4 +1,4 @@
-// Sorting, and what is found by it.
+// Sorting, searching, and the functions that are built on them.
 #include <adjoint/ops/sort/sort.h>
 #include <adjoint/tests/support/operator_cases.h>
 

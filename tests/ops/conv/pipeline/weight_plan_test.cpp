@@ -1,4 +1,5 @@
-// The plans of conv_weight in the pipeline, without a GPU: what is cut is whole, memory limits, refused geometries.
+// The plans of conv_weight in the pipeline, without a GPU: the cuts cover the whole problem, memory limits are kept,
+// and some geometries are refused.
 #include <adjoint/ops/conv/pipeline/weight_plan.h>
 
 #include <adjoint/ops/conv/base/least_clocks.h>
