@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Draws inputs for every case of the registry of operators, and compares results and gradients with PyTorch's.
 
+    cmake --build --preset cpu --target differential_peer
+    differential.py build/cpu/tests/differential/differential_peer --seconds 3600 --seed 2
+
     differential.py PEER [--seconds 60] [--seed 1] [--only REGEX] [--run N] [--verbose]
 
 The table is the registry's own. A case's function in PyTorch is in tests/fixtures/operators/<family>.py, with examples,

@@ -8,7 +8,16 @@ cores among the jobs, because waiting threads spin: each test has that many thre
 OMP_NUM_THREADS or ADJOINT_NUM_THREADS is set. If a test ends its process, it runs once more under gdb or cuda-gdb, if
 one is installed, to show the frames where it ended. For a failure, the program prints the message of each exception in
 its chain and the end of the output. It needs the same as the tests: PyTorch, the shared library in ADJOINT_LIBRARY, and
-for DLPack the bridge that is built with the tests, in ADJOINT_DLPACK_BRIDGE.
+for DLPack the bridge that is built with the tests, in ADJOINT_DLPACK_BRIDGE. On a machine with a GPU:
+
+    cmake --preset default && cmake --build --preset default --target adjoint dlpack_bridge
+    export PYTHONPATH=$PWD/python ADJOINT_LIBRARY=$PWD/build/default/libadjoint.so
+    export ADJOINT_DLPACK_BRIDGE=$PWD/build/default/tests/python/libdlpack_bridge.so
+    python3 -m adjoint.torch build
+    python3 tests/python/each.py --jobs 4 --timeout 400
+    ADJOINT_BACKEND=ctypes python3 tests/python/each.py --jobs 4 --timeout 400
+
+First it prints the versions, the backend and the features of this PyTorch.
 """
 
 import argparse
