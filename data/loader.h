@@ -44,9 +44,9 @@ struct DataLoaderOptions {
   /// The device of the batches. To a GPU they are copied from page-locked memory, on the loader's own stream: while a
   /// batch is used, the next one is copied, if it is made. Results are ordered with the current stream.
   Device device = kCPU;
-  /// Changes every example; empty: no change.
+  /// Changes every example. If empty, examples do not change.
   Transform transform = {};
-  /// Makes a batch of its examples; stack_examples where it is empty.
+  /// Makes a batch of its examples. If empty, stack_examples does.
   Collate collate = {};
   OnError on_error = OnError::kError;
   /// Receives messages about examples that were left out, one line each; if empty, they go to stderr.

@@ -37,8 +37,8 @@ void check_mask(const char* name, const Tensor& mask, std::initializer_list<Shap
                 scores.queries, scores.keys, scores.heads, scores.batch, mask.shape());
 }
 
-// All masks as one that broadcasts to (N, heads, L, S): of bool, true where a query does not see a key, or of `dtype`,
-// added; undefined where there is none.
+// All masks as one that broadcasts to (N, heads, L, S): of bool, true if a query does not see a key, or of `dtype`,
+// added to the scores; undefined without masks.
 Tensor combined_mask(const MultiheadAttentionInput& given, const ScoresShape& scores, DType dtype, Device device) {
   const auto& [batch, heads, queries, keys, batched] = scores;
   std::vector<Tensor> masks;
@@ -119,7 +119,7 @@ MultiheadAttentionResult MultiheadAttention::operator()(const Tensor& query, con
                                                         const MultiheadAttentionInput& given) const {
   MultiheadAttentionResult result;
   result.output = hooked(query, [&](const Tensor& x) {
-    // A hook's replacement of the query also replaces key and value where they were the same tensor.
+    // A hook's replacement of the query also replaces key and value if they were the same tensor.
     const auto replaced = [&](const Tensor& other) { return same_tensor(other, query) ? x : other; };
     result = forward(x, replaced(key), replaced(value), given);
     return result.output;

@@ -18,17 +18,17 @@ struct MultiheadAttentionOptions {
   /// In training, the probability that a weight becomes 0.
   double dropout = 0.0;
   bool bias = true;
-  /// A learned key and value behind the others.
+  /// Adds a learned key and value behind the others.
   bool add_bias_kv = false;
-  /// A key and a value of zeros behind the others.
+  /// Adds a key and a value of zeros behind the others.
   bool add_zero_attn = false;
-  /// Features of keys and values; embed_dim where they are left out.
+  /// Features of keys and values; by default embed_dim.
   std::optional<std::int64_t> kdim = {}, vdim = {};
   bool batch_first = false;
 };
 
-/// A call's arguments besides query, key and value. Masks are of bool, true where a query does not see a key, or
-/// floating point, added to the scores: the opposite of scaled_dot_product_attention's in bool, as in PyTorch.
+/// A call's arguments besides query, key and value. A mask is of bool, true if a query does not see a key, or floating
+/// point, added to the scores. As in PyTorch, a bool mask is the opposite of scaled_dot_product_attention's.
 struct MultiheadAttentionInput {
   /// (N, S); (S) without a batch.
   Tensor key_padding_mask = {};
@@ -43,8 +43,8 @@ struct MultiheadAttentionInput {
 
 struct MultiheadAttentionResult {
   Tensor output;
-  /// (N, L, S), or (N, num_heads, L, S) where they are not averaged, behind dropout; without the axis N where there is
-  /// no batch. Undefined unless need_weights.
+  /// (N, L, S), or (N, num_heads, L, S) if they are not averaged, after dropout; without a batch, they have no axis N.
+  /// Undefined unless need_weights.
   Tensor weights;
 };
 
@@ -52,7 +52,7 @@ struct MultiheadAttentionResult {
 /// and value, and a linear map of all slices' results (Vaswani et al.: "Attention is all you need", 2017). query
 /// (L, N, embed_dim), key (S, N, kdim) and value (S, N, vdim), with batch_first (N, L, ...), or without a batch (L,
 /// ...); the output is like query. L is the number of queries, S of keys. A query that sees no key gets weights of 0,
-/// where PyTorch's are NaN. scaled_dot_product_attention has the arithmetic. Where query, key and value are one tensor,
+/// where PyTorch's are NaN. scaled_dot_product_attention has the arithmetic. If query, key and value are one tensor,
 /// one product makes all three slices.
 class ADJOINT_API MultiheadAttention : public Module {
  public:
@@ -70,9 +70,9 @@ class ADJOINT_API MultiheadAttention : public Module {
   std::int64_t num_heads() const { return num_heads_; }
   const MultiheadAttentionOptions& options() const { return options_; }
 
-  Parameter in_proj_weight;  // (3 embed_dim, embed_dim): of query, key and value; undefined where kdim or vdim differ
-  Parameter q_proj_weight, k_proj_weight, v_proj_weight;  // (embed_dim, features) each; undefined where they do not
-  Parameter in_proj_bias;                                 // (3 embed_dim); undefined without
+  Parameter in_proj_weight;  // (3 embed_dim, embed_dim): of query, key and value; undefined if kdim or vdim differ
+  Parameter q_proj_weight, k_proj_weight, v_proj_weight;  // (embed_dim, features) each; undefined if neither differs
+  Parameter in_proj_bias;                                 // (3 embed_dim); undefined without .bias
   Parameter bias_k, bias_v;                               // (1, 1, embed_dim); undefined unless add_bias_kv
   Child<Linear> out_proj;
 

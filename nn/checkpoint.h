@@ -77,7 +77,7 @@ class ADJOINT_API Checkpoint {
   Checkpoint& operator=(const Checkpoint&) = delete;
 
   // ---- Parts. Names are not empty, hold no dot, do not begin with "__" and are distinct, else Error is thrown.
-  // Without options.strict a part that differs from what a file has of it, such as a loader with another batch size,
+  // Without options.strict a part that differs from its state in the file, such as a loader with another batch size,
   // loads as much as it can, by the rules of its load_state_dict() or load_state(). A part that the file lacks does not
   // change.
   // A part must outlive the checkpoint and stay where it is. Parts are loaded in the order in which they were added: an

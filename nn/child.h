@@ -62,8 +62,8 @@ class ADJOINT_API ModuleCall {
   Watched* watched_ = nullptr;
 };
 
-/// A call of the module by its Child: where it returns, and the module's hooks did not run in it, a warning says so,
-/// once a module.
+/// Watches a call of the module by its Child. If the call returns and the module's hooks did not run in it, a warning
+/// says so, once per module.
 class ADJOINT_API HookWatch {
  public:
   explicit HookWatch(const Module& module) {
@@ -137,11 +137,11 @@ class ADJOINT_API ChildLink {
     if (slot_ == nullptr) [[unlikely]]
       on_no_slot(module);
   }
-  /// Puts a module, or none, into the slot and has every handle follow. `value` is the same as an M, `own` of the
-  /// module's own type. Throws Error, with everything as it was, where there is no slot and where the module would come
-  /// to stand inside itself.
+  /// Puts a module, or no module, into the slot and lets every handle follow. `value` is the same module as an M, `own`
+  /// has the module's own type. Throws Error, and changes nothing, if there is no slot or if the module would contain
+  /// itself.
   void assign(const Module* module, const void* value, std::any own);
-  /// True where this handle is to become one on `slot`, because it has none or because the module that it is a member
+  /// Returns true if this handle must move to `slot`, because it has no slot or because the module that it is a member
   /// of is being assigned.
   bool follows_owner(const std::shared_ptr<ChildSlot>& slot) const;
   void enter(std::shared_ptr<ChildSlot> slot, void* child, Follow follow);
@@ -162,7 +162,7 @@ auto call_of() {
   if constexpr (requires { &M::operator(); }) return &M::operator();
 }
 
-/// Whether register_forward_hook's hooks can see the call: one tensor in, one out. A Layer runs them itself.
+/// True if register_forward_hook's hooks can see the call: one tensor in, one out. A Layer runs them itself.
 template <class M, class R, class... Args>
 inline constexpr bool kIsHookable = false;
 template <class M, class Arg>
@@ -209,7 +209,7 @@ class Called<M, R (Class::*)(Args...) const> : public M {
       return M::operator()(std::forward<First>(first)...);
     });
   }
-  /// M's own forward, where it has one that takes these inputs, else the call, under PyTorch's name.
+  /// M's own forward() if it takes these inputs; otherwise the call, under PyTorch's name.
   template <class... Inputs>
   decltype(auto) forward(Inputs&&... inputs) const {
     if constexpr (requires(const M& module) { module.forward(std::forward<Inputs>(inputs)...); }) {

@@ -38,8 +38,8 @@ class ADJOINT_API ReplacedTensors {
 
 }  // namespace detail
 
-/// module(inputs...), where parameters and buffers that `tensors` names ("encoder.0.weight") are these for the length
-/// of the call; others are the module's own, which it has again afterwards, where the call throws, too. A tensor in
+/// module(inputs...) with the parameters and buffers that `tensors` names ("encoder.0.weight") replaced for the length
+/// of the call. Afterwards the module has its own again, even if the call throws. A tensor in
 /// several places is replaced in all of them. The tensors may be results of recorded operations, which gradients go
 /// through, to any order. A buffer that the call changes, such as BatchNorm's statistics, is the one given. A
 /// reparametrised weight is replaced by its parts ("weight_g"). No other thread may use the module meanwhile.

@@ -1,6 +1,6 @@
-// Initialisers: fill a tensor in place, drawing from the default generator. Never recorded: a leaf may be initialised
-// while a tape records, as in a module that is made there. Throw Error for a tensor that such a tape has already used,
-// and for bounds, means and deviations as Tensor::uniform_ and normal_ do.
+// Initialisers fill a tensor in place and draw from the default generator. They are never recorded: a leaf may be
+// initialised while a tape records, as in a module that is made there. They throw Error for a tensor that such a tape
+// has already used, and for bounds, means and deviations as Tensor::uniform_ and normal_ do.
 //
 // fan_in is size(1) times the taps, and fan_out is size(0) times the taps, as in PyTorch, also for a transposed
 // convolution's weight (in, out / groups, taps).
@@ -68,7 +68,7 @@ void xavier_normal_(Tensor tensor, detail::NoNumber) = delete;
 /// feeds only channel c. Throws Error unless there are one or two spatial axes and size(1) divides size(0).
 ADJOINT_API void bilinear_(Tensor tensor);
 
-/// Ones on the diagonal, else zeros. Throws Error unless there are two axes.
+/// Ones on the diagonal, zeros elsewhere. Throws Error unless there are two axes.
 ADJOINT_API void eye_(Tensor tensor);
 /// Makes a convolution with weight (O, C / groups, taps) the identity, channel by channel, for as many channels as each
 /// group has. Throws Error unless there are three to five axes and groups divides size(0).
@@ -91,7 +91,7 @@ using Initialiser = std::function<void(Tensor)>;
 /// (Aitken, Ledig, Theis, Caballero, Wang, Shi: "Checkerboard artifact free sub-pixel convolution", 2017). `init` (by
 /// default kaiming_normal_) draws the repeated values. icnr_ is for a convolution before pixel_shuffle, with weight (O
 /// factor^2, C, h, w), icnr_transposed_ for a transposed convolution with weight (C, O / groups, taps), whose kernel is
-/// a multiple of its stride. Throw Error unless that is so.
+/// a multiple of its stride. Both throw Error for other weights.
 ADJOINT_API void icnr_(Tensor tensor, std::int64_t upscale_factor, const Initialiser& init = {});
 ADJOINT_API void icnr_transposed_(Tensor tensor, std::int64_t stride, const Initialiser& init = {});
 

@@ -135,7 +135,7 @@ class ADJOINT_API Module {
   /// This module under the name "", and everything below it, depth first.
   std::vector<std::pair<std::string, Module>> named_modules() const;
   std::vector<Module> modules() const;
-  /// The module at this path below, "decoder.2.up"; of "" the module itself. Throws Error where there is none.
+  /// The module at this path below, such as "decoder.2.up"; for "" this module. Throws Error if the path leads nowhere.
   Module get_submodule(const std::string& path) const;
   const std::string& type() const;
   /// Calls f for every module below and then for this one, each once, children before their parents.
@@ -215,10 +215,10 @@ class ADJOINT_API Module {
   /// if it is not computed by a reparametrisation of this kind.
   void remove_reparametrization(const std::string& name, const std::string& kind);
 
-  // ---- Hooks. Those of all copies, in the order of registration. They run where a module of this library is called,
-  // and where any module is called as a layer of a Sequential; modules of one's own run them wherever they are called
-  // if their operator() returns hooked(input, [&](const Tensor& x) { ... }). A convolution with an activation behind it
-  // runs as two operators while either has hooks.
+  // ---- Hooks, shared by all copies, in the order of registration. Calls of this library's modules run them, and calls
+  // of any module as a layer of a Sequential. Other calls of a program's own module run them if its operator() returns
+  // hooked(input, [&](const Tensor& x) { ... }). A convolution with an activation behind it runs as two operators while
+  // either has hooks.
 
   /// Returns an id for remove_hook. Throws Error for an empty hook.
   std::uint64_t register_forward_pre_hook(ForwardPreHook hook);

@@ -15,7 +15,7 @@
 namespace adjoint::nn {
 namespace {
 
-// Whether both are the same elements in the same order.
+// Returns true if both are the same elements in the same order.
 bool same_elements(const Tensor& a, const Tensor& b) {
   return a.impl()->storage == b.impl()->storage && a.storage_offset() == b.storage_offset() && a.dtype() == b.dtype() &&
          a.shape() == b.shape() && a.strides() == b.strides();

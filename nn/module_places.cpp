@@ -74,7 +74,7 @@ void detail::tell_path(const Module& module, Error& error) {
   try {
     const std::string path = module.state_->path(), message = error.what();
     if (path.empty() || message.starts_with(path + ".") || message.starts_with(path + ": ")) return;
-    // The same exception goes on, of whatever class.
+    // The same exception continues, whatever its class.
     static_cast<std::runtime_error&>(error) = std::runtime_error(path + ": " + message);
   } catch (const std::bad_alloc&) {
     return;  // no memory for a longer message
@@ -82,7 +82,7 @@ void detail::tell_path(const Module& module, Error& error) {
 }
 
 void detail::place(const std::shared_ptr<ChildSlot>& slot, const Module* module, std::any& own) {
-  std::optional<Module> before;  // goes once the guard has
+  std::optional<Module> before;  // destroyed after the guard
   const std::lock_guard lock(places_guard);
   if (module != nullptr) {
     auto& places = module->state_->places;

@@ -40,7 +40,7 @@ std::shared_ptr<ChildSlot> Module::add_slot(const char* op, const std::string& n
   State& own = state(op);
   if (child != nullptr) child->check_not_moved_from(op);
   own.check_name(op, name);
-  // One that holds none holds this one only where it is it.
+  // A child without children can contain this module only by being this module.
   const bool inside =
       child != nullptr && (*child == *this || (!child->state_->children.empty() && own.stands_in(*child->state_)));
   ADJOINT_CHECK(!inside, "{}: a module must not be put inside itself; got '{}' in {}", op, name, own.type);

@@ -56,7 +56,7 @@ struct Module::State {
   // "decoder.2.up", from the outermost module that holds this one; empty for a module without a parent. Of several
   // places the first counts. With `typed` the outermost module's type comes first: "Generator.decoder.2.up".
   std::string path(bool typed = false) const;
-  // The first of the places where it stands, and the module there; nulls where it stands nowhere.
+  // The first of this module's places, and the module that has it; nulls if it has no place.
   std::pair<std::shared_ptr<const ChildSlot>, std::shared_ptr<const State>> first_place() const;
 
   // The slots of all modules below, the first slot of each, deeper ones before their parents.
@@ -109,7 +109,7 @@ struct Module::State {
 
 namespace detail {
 
-/// "decoder.weight"; the name alone where there is no path.
+/// "decoder.weight"; the name alone if the path is empty.
 inline std::string join(const std::string& path, const std::string& name) {
   return path.empty() ? name : path + "." + name;
 }

@@ -22,7 +22,7 @@ namespace {
 using detail::RecurrentKind;
 using Lengths = std::vector<std::int64_t>;
 
-// Where a layer's parameters begin among the operands of a call, behind the input and two states.
+// A call's operands are the input, two states, and from kFirstWeight on the layer's parameters.
 constexpr std::size_t kFirstWeight = 3, kWeights = 5;
 
 std::array<Parameter RecurrentWeights::*, kWeights> weight_members() {

@@ -7,22 +7,22 @@
 //   const auto padded = lstm(x, {.lengths = {7, 3, 5}});        // three sequences of these lengths, padded to L
 //
 // An input is (L, N, input_size), with batch_first (N, L, input_size), or (L, input_size) without a batch. L is the
-// number of steps, N of sequences, D is 2 where a layer runs in both directions, else 1, and H the size of a step's
-// output: hidden_size, or an LSTM's proj_size where that is above 0. Outputs are (L, N, D H) or in the input's layout,
-// the forward direction's features first. States are (D num_layers, N, H), an LSTM's c with hidden_size features; of an
-// unbatched input they have no axis N. Their first axis counts layers, and within a layer directions.
+// number of steps, N of sequences. D is 2 for bidirectional layers, otherwise 1. H is the size of a step's output:
+// hidden_size, or an LSTM's proj_size if that is above 0. Outputs are (L, N, D H) or in the input's layout,
+// the forward direction's features first. States are (D num_layers, N, H), an LSTM's c has hidden_size features, and
+// states of an unbatched input have no axis N. Their first axis counts layers, and within a layer directions.
 //
 // With .lengths, one for each sequence, results and gradients are those of PyTorch's packed sequences: steps behind a
 // sequence's end are never read, their outputs are 0, last states are those at its end, and the reverse direction
-// begins there. The output has as many steps as the input. The lengths are numbers on the host; a GPU gets indices made
-// of them, so that a GraphedStep, which cannot hold copies from the host, refuses them: a step that is to be a graph
-// pads its sequences, and its loss leaves the padding out.
+// begins there. The output has as many steps as the input. The lengths are numbers on the host, and a GPU gets indices
+// made of them. A GraphedStep refuses them, because it cannot hold copies from the host: its sequences are padded, and
+// its loss leaves the padding out.
 //
-// The inputs of all steps go through one matrix product a layer and direction. Of 16-bit operands, gates and an LSTM's
-// cell state between steps are float32. In a region of mixed precision a layer is computed in the region's dtype.
-// Differentiable to any order. Constructors throw Error for sizes and numbers of layers below 1, a dropout outside
-// [0, 1], and a proj_size outside [0, hidden_size); calls for shapes, dtypes and devices that do not fit, and for
-// sequences without a step.
+// The inputs of all steps go through one matrix product per layer and direction. With 16-bit operands, gates and an
+// LSTM's cell state between steps are float32. In a region of mixed precision a layer is computed in the region's
+// dtype. Differentiable to any order. Constructors throw Error for sizes and numbers of layers below 1, a dropout
+// outside [0, 1], and a proj_size outside [0, hidden_size); calls for shapes, dtypes and devices that do not fit, and
+// for sequences without a step.
 #pragma once
 
 #include <adjoint/core/tensor/named.h>
@@ -45,7 +45,7 @@ struct RNNOptions {
   Named<RecurrentNonlinearity> nonlinearity = RecurrentNonlinearity::kTanh;
   bool bias = true;
   bool batch_first = false;
-  /// In training, the probability that an element of a layer's output, but for the last layer's, becomes 0.
+  /// In training, the probability that an element of a layer's output becomes 0, except in the last layer.
   double dropout = 0.0;
   bool bidirectional = false;
 };
@@ -55,7 +55,7 @@ struct LSTMOptions {
   bool batch_first = false;
   double dropout = 0.0;
   bool bidirectional = false;
-  /// Above 0: each step's h is projected by weight_hr to this size (Sak, Senior, Beaufays: "Long short-term
+  /// If above 0, each step's h is projected by weight_hr to this size (Sak, Senior, Beaufays: "Long short-term
   /// memory based recurrent neural network architectures", 2014).
   std::int64_t proj_size = 0;
 };
@@ -87,8 +87,8 @@ struct LSTMResult {
 struct RecurrentWeights {
   Parameter weight_ih;         // (gates hidden_size, features of the layer's input)
   Parameter weight_hh;         // (gates hidden_size, H)
-  Parameter bias_ih, bias_hh;  // (gates hidden_size); undefined without
-  Parameter weight_hr = {};    // (proj_size, hidden_size); undefined without
+  Parameter bias_ih, bias_hh;  // (gates hidden_size); undefined without .bias
+  Parameter weight_hr = {};    // (proj_size, hidden_size); undefined without .proj_size
 };
 
 namespace detail {
@@ -109,8 +109,8 @@ class ADJOINT_API Recurrent : public Module {
  public:
   std::int64_t input_size() const { return input_size_; }
   std::int64_t hidden_size() const { return hidden_size_; }
-  /// Handles on weight_ih_l0, or weight_ih_l0_reverse, and so on. Throws Error for a layer or a direction that there is
-  /// not.
+  /// Handles on weight_ih_l0, or weight_ih_l0_reverse, and so on. Throws Error if the layer or the direction does
+  /// not exist.
   RecurrentWeights weights(std::int64_t layer, bool reverse = false) const;
 
  protected:
@@ -154,7 +154,7 @@ class ADJOINT_API LSTM : public detail::Recurrent {
   LSTM(std::int64_t input_size, std::int64_t hidden_size, std::int64_t num_layers)
       : LSTM(input_size, hidden_size, LSTMOptions{.num_layers = num_layers}) {}
   LSTM(std::int64_t input_size, std::int64_t hidden_size, detail::NoNumber) = delete;
-  /// Throws Error where one of the states is given without the other.
+  /// Throws Error if one of the states is given without the other.
   LSTMResult operator()(const Tensor& input, const LSTMInput& given = {}) const;
 };
 
@@ -193,7 +193,7 @@ class ADJOINT_API RecurrentCell : public Module {
  public:
   Parameter weight_ih;         // (gates hidden_size, input_size)
   Parameter weight_hh;         // (gates hidden_size, hidden_size)
-  Parameter bias_ih, bias_hh;  // (gates hidden_size); undefined without
+  Parameter bias_ih, bias_hh;  // (gates hidden_size); undefined without .bias
 
  protected:
   RecurrentCell(const char* type, RecurrentKind kind, std::int64_t input_size, std::int64_t hidden_size, bool bias);
@@ -224,7 +224,7 @@ class ADJOINT_API LSTMCell : public detail::RecurrentCell {
   LSTMCell(std::int64_t input_size, std::int64_t hidden_size, bool with_bias)
       : LSTMCell(input_size, hidden_size, LSTMCellOptions{with_bias}) {}
   LSTMCell(std::int64_t input_size, std::int64_t hidden_size, detail::NoNumber) = delete;
-  /// Throws Error where one of the states is given without the other.
+  /// Throws Error if one of the states is given without the other.
   LSTMState operator()(const Tensor& input, const LSTMState& state = {}) const { return step(input, state); }
 };
 

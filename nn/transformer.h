@@ -1,12 +1,12 @@
 // The transformer's layers and stacks (Vaswani et al.: "Attention is all you need", 2017), with PyTorch's parameter
 // names and initial values.
 //
-//   const nn::TransformerEncoderLayer layer(64, 4, {.dim_feedforward = 256, .activation = "gelu", .batch_first =
-//   true}); nn::TransformerEncoder encoder(layer, 6);                                // six clones of it Tensor y =
-//   encoder(x, {.src_key_padding_mask = padding});
+//   const nn::TransformerEncoderLayer layer(64, 4, {.activation = "gelu", .batch_first = true});
+//   nn::TransformerEncoder encoder(layer, 6);  // six clones of it
+//   Tensor y = encoder(x, {.src_key_padding_mask = padding});
 //
 // Sequences are (L, N, d_model), with batch_first (N, L, d_model), or (L, d_model) without a batch. Masks are
-// MultiheadAttention's: of bool, true where a query does not see a key, or floating point, added to the scores.
+// MultiheadAttention's: of bool, true if a query does not see a key, or floating point, added to the scores.
 // Constructors throw Error for sizes below 1, heads that do not divide d_model, and a dropout outside [0, 1]; calls as
 // the layers inside do, with the path to the one that throws.
 #pragma once
@@ -102,7 +102,7 @@ class ADJOINT_API TransformerDecoderLayer : public Module {
   TransformerLayerOptions options_;
 };
 
-/// Clones of a layer, one behind the other, and a norm behind the last where one is given.
+/// Clones of a layer, one behind the other, and behind the last a norm if it is given.
 class ADJOINT_API TransformerEncoder : public Module {
  public:
   /// Throws Error for fewer than one layer.

@@ -131,26 +131,26 @@ ADJOINT_API Tensor rot90(const Tensor& x, std::int64_t turns = 1, const Dims& ax
 ADJOINT_API Tensor take(const Tensor& x, const Tensor& index);
 /// cat.
 inline Tensor concat(const std::vector<Tensor>& tensors, std::int64_t axis = 0) { return cat(tensors, axis); }
-/// The tensors below one another, rows where they have one axis; and beside one another, along axis 1, or 0 where they
-/// have one axis. Throw Error as cat does.
+/// The tensors below one another; those of one axis are rows. hstack puts them beside one another, along axis 1, or
+/// axis 0 if they have one axis. Both throw Error as cat does.
 ADJOINT_API Tensor vstack(const std::vector<Tensor>& tensors);
 ADJOINT_API Tensor hstack(const std::vector<Tensor>& tensors);
 /// Differences of neighbours along `axis`, n times over: cumsum's inverse. Throws Error for a negative n.
 ADJOINT_API Tensor diff(const Tensor& x, std::int64_t n = 1, std::int64_t axis = -1);
-/// Views: `sections` parts of equal extent, the first ones longer by one where it does not divide; or the parts between
-/// these places. Throws Error for sections below 1.
+/// Views: `sections` parts of equal extent, the first ones longer by one if the extent does not divide; or the parts
+/// between these places. Throws Error for sections below 1.
 ADJOINT_API std::vector<Tensor> tensor_split(const Tensor& x, std::int64_t sections, std::int64_t axis = 0);
 ADJOINT_API std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<std::int64_t>& places,
                                              std::int64_t axis = 0);
 /// Views of the tensors, each expanded to the shape that all of them broadcast to.
 ADJOINT_API std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors);
-/// How many of the ascending `boundaries` (1-D) are below each element of x, or at most it where `right` (int64): the
-/// place at which it would be inserted. Every element is compared with every boundary. No gradient.
+/// How many of the ascending `boundaries` (1-D) are below each element of x (or, with `right`, not above it), int64:
+/// the place at which it would be inserted. Every element is compared with every boundary. No gradient.
 ADJOINT_API Tensor bucketize(const Tensor& x, const Tensor& boundaries, bool right = false);
-/// How often each integer from 0 on stands in x (1-D, no element negative), int64, and `minlength` of them at least.
+/// How often each integer from 0 on occurs in x (1-D, no element negative), int64, with at least `minlength` counts.
 /// Waits for the device. No gradient.
 ADJOINT_API Tensor bincount(const Tensor& x, std::int64_t minlength = 0);
-/// Whether each element of x is among those of `among`, as bool; every element is compared with every other.
+/// True for each element of x that is among the elements of `among`, as bool. Every element is compared with each.
 ADJOINT_API Tensor isin(const Tensor& x, const Tensor& among);
 
 // ---- Sums.
@@ -164,7 +164,7 @@ ADJOINT_API Tensor dist(const Tensor& x, const Tensor& y, double p = 2.0);
 /// amin and amax.
 ADJOINT_API std::pair<Tensor, Tensor> aminmax(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
 
-// ---- Products: matmul of these ranks alone. Throw Error for others.
+// ---- Products: matmul of these ranks alone. All throw Error for others.
 
 /// (M, K), (K, N) -> (M, N).
 ADJOINT_API Tensor mm(const Tensor& a, const Tensor& b);
@@ -179,16 +179,16 @@ ADJOINT_API Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b, do
 
 // ---- Tensors made.
 
-/// (n, m): ones on the diagonal, else zeros.
+/// (n, m): ones on the diagonal, zeros elsewhere.
 ADJOINT_API Tensor eye(std::int64_t n, std::int64_t m, const TensorOptions& options = {});
 /// `steps` numbers from base^start to base^end, their logarithms evenly apart.
 ADJOINT_API Tensor logspace(double start, double end, std::int64_t steps, double base = 10.0,
                             const TensorOptions& options = {});
-/// Normal numbers from the global generator: of one mean and deviation, or of those of each element.
+/// Normal numbers from the global generator, with one mean and deviation, or with a mean and deviation per element.
 ADJOINT_API Tensor normal(double mean, double standard_deviation, const Shape& shape,
                           const TensorOptions& options = {});
 ADJOINT_API Tensor normal(const Tensor& mean, const Tensor& standard_deviation);
-/// randint of x's shape, and of its dtype and device where the options name no other.
+/// randint of x's shape, and of its dtype and device unless the options name others.
 ADJOINT_API Tensor randint_like(const Tensor& x, std::int64_t low, std::int64_t high, const LikeOptions& options = {});
 ADJOINT_API Tensor randint_like(const Tensor& x, std::int64_t high, const LikeOptions& options = {});
 
@@ -197,10 +197,10 @@ ADJOINT_API Tensor randint_like(const Tensor& x, std::int64_t high, const LikeOp
 /// exp(input) - target input; with log_input false, input - target log(input + eps).
 ADJOINT_API Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input = true,
                                     Named<Reduction> reduction = Reduction::kMean, double eps = 1e-8);
-/// input where the target is 1, and max(margin - input, 0) where it is -1.
+/// input for a target of 1, and max(margin - input, 0) for a target of -1.
 ADJOINT_API Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double margin = 1.0,
                                         Named<Reduction> reduction = Reduction::kMean);
-/// max(margin - target (a - b), 0), for a target of 1 where a should be the larger, and -1 where b should.
+/// max(margin - target (a - b), 0), with a target of 1 if a should be larger, and -1 if b should.
 ADJOINT_API Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& target, double margin = 0.0,
                                        Named<Reduction> reduction = Reduction::kMean);
 

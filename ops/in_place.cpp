@@ -13,7 +13,7 @@
 namespace adjoint {
 namespace {
 
-// f(x), written over x. Throws Error where x must not be written, and where the function gives another dtype.
+// Writes f(x) over x. Throws Error if x must not be written, and if f returns another dtype.
 template <class F>
 Tensor& overwrite(const char* op, Tensor& x, std::span<const Tensor> sources, const F& f) {
   const OpScope scope(op);

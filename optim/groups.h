@@ -22,8 +22,8 @@ namespace adjoint::optim {
 /// Selects the parameters of a group.
 class ADJOINT_API Selector {
  public:
-  /// Parameters whose whole name matches a pattern in the way of a shell's file names (POSIX fnmatch): * is any
-  /// characters, including dots, ? is one character, [ab] one of these.
+  /// Parameters whose whole name matches a pattern, as a shell matches file names (POSIX fnmatch): * stands for any
+  /// characters, including dots, ? for one character, [ab] for one of these.
   Selector(const std::string& pattern);                              // NOLINT(google-explicit-constructor)
   Selector(const char* pattern) : Selector(std::string(pattern)) {}  // NOLINT(google-explicit-constructor)
   /// Parameters for which `selects` is true. `description` appears in errors.

@@ -48,7 +48,7 @@ void update(const Batch& batch, const typename Rule<float>::Attr& attr) {
 #define ADJOINT_INSTANTIATE_UPDATE(Rule) template void update<Rule>(const Batch&, const Rule<float>::Attr&);
 #define ADJOINT_INSTANTIATE_UPDATE_OF(Optimizer, Rule) ADJOINT_INSTANTIATE_UPDATE(Rule)
 #define ADJOINT_NO_UPDATE(Optimizer)
-// The optimisers' that have several, those of the table, and EMA's.
+// The rules of optimisers that have several, the rules of the table, and EMA's.
 #define ADJOINT_INSTANTIATE_UPDATES                                    \
   ADJOINT_INSTANTIATE_UPDATE(PlainSGD)                                 \
   ADJOINT_INSTANTIATE_UPDATE(MomentumSGD)                              \

@@ -169,7 +169,7 @@ class ADJOINT_API Optimizer {
   std::size_t num_groups() const { return groups_.size(); }
   std::vector<GroupHandle> param_groups();
 
-  // ---- Of one group, counted from 0. Throw Error for a group that is none.
+  // ---- One group's settings; groups are counted from 0. All throw Error for a group that does not exist.
 
   double lr(std::size_t group = 0) const;
   void set_lr(double lr, std::size_t group);

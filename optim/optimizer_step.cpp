@@ -28,7 +28,7 @@ namespace {
 
 using adjoint::detail::StepCapture;
 
-// The parameter's elements where the program wrote to it, else the master's.
+// The master's elements, replaced by the parameter's if the program has written to them.
 Tensor heeding(const Tensor& master, const Tensor& parameter) {
   return where(master.to(parameter.dtype()) == parameter, master, parameter.to(master.dtype()));
 }

@@ -13,7 +13,7 @@ namespace {
 constexpr double kDecrease = 1e-4, kCurvature = 0.9;
 constexpr int kMostTrials = 25;
 
-// Where the cubic through both ends' losses and slopes is least, in [low, high]; the middle where it has no minimum.
+// The minimum, in [low, high], of the cubic through both ends' losses and slopes; the middle if it has no minimum.
 double cubic_minimum(const LineTrial& one, const LineTrial& other, double low, double high) {
   const LineTrial &a = one.length <= other.length ? one : other, &b = one.length <= other.length ? other : one;
   const double d1 = a.slope + b.slope - 3.0 * (a.loss - b.loss) / (a.length - b.length);
@@ -41,7 +41,7 @@ class Search {
   bool flat(const LineTrial& trial) const { return std::abs(trial.slope) <= -kCurvature * start_.slope; }
   std::size_t lower_end() const { return ends_[0].loss <= ends_[1].loss ? 0 : 1; }
 
-  // Ever larger steps, until two lengths have a good one between them; false where `now` is one.
+  // Takes ever larger steps until two lengths have a good length between them. Returns false if `now` is good.
   bool bracket(LineTrial& now) {
     LineTrial before = start_;
     for (; trials_ < kMostTrials; ++trials_) {

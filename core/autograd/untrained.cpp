@@ -33,7 +33,7 @@ bool is_trained(const TrainingMarks& marks) {
                      [](const auto& optimizer) { return !optimizer.expired(); });
 }
 
-// Whether it is time to tell of a leaf that nothing trains.
+// Returns true if it is time to warn about a leaf that nothing trains.
 bool is_due(const TensorImpl& leaf, TrainingMarks& marks) {
   const Storage* const storage = leaf.storage.get();
   const std::uint64_t steps = optimizer_steps.load(std::memory_order_relaxed);
@@ -66,7 +66,7 @@ void count_optimizer_step() { optimizer_steps.fetch_add(1, std::memory_order_rel
 
 namespace {
 
-// Of those that it is time to tell of; empty where there are none.
+// The warning about the leaves for which it is time; empty if there are none.
 std::string message_about(const std::vector<const TensorImpl*>& leaves) {
   std::vector<std::pair<const TensorImpl*, std::shared_ptr<const ParameterPlace>>> due;
   {

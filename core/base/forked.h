@@ -1,5 +1,5 @@
-// What a process that is forked from one with several threads must do: it has none of the other threads, and finds the
-// process's data as they left it. Internal.
+// The duties of a process that is forked from one with several threads: it has none of the other threads, and finds
+// the process's data as they left it. Internal.
 #pragma once
 
 #include <adjoint/core/base/export.h>
@@ -21,8 +21,8 @@ void leave_to_parent(T what) {
 }
 
 /// Lets fork() wait until no other thread holds the mutex. Otherwise a child that is forked meanwhile would find the
-/// mutex locked for ever, and what it guards half changed. The mutex must never be destroyed, and no thread may fork
-/// while it holds it.
+/// mutex locked for ever, and the data that it guards half changed. The mutex must never be destroyed, and no thread
+/// may fork while it holds it.
 class ADJOINT_API HeldAtFork {
  public:
   explicit HeldAtFork(std::mutex& mutex);

@@ -55,7 +55,7 @@ MemoryFormat leading_format(std::span<const Tensor> tensors) {
       continue;
     }
     if (impl.channels_last) return kChannelsLast;
-    // A contiguous tensor of one channel, or of one element a channel, is in both formats.
+    // A contiguous tensor of one channel, or of one element per channel, is in both formats.
     const bool is_image = has_format(impl.shape.size(), kChannelsLast);
     const bool decides =
         !is_image || (impl.shape[1] > 1 && std::any_of(impl.shape.begin() + 2, impl.shape.end(),

@@ -15,8 +15,8 @@ namespace distributed = adjoint::distributed;
 using adjoint::Tensor;
 
 constexpr double kDecay = 0.99;
-// Shares of a code's equal share of a batch: a code below the first is restarted, and counts as having the second, so
-// that it has some hundred steps to prove useful.
+// Both are fractions of an equal share of the batch. A code that gets less than the first is restarted. It then counts
+// as having the second, so that it has some hundred steps to prove useful.
 constexpr double kLeast = 1.0 / 16.0, kFresh = 1.0 / 4.0;
 
 /// (N, width, H, W) -> (N H W, width), float32.

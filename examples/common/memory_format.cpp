@@ -13,7 +13,7 @@ const std::vector<std::string>& memory_formats() {
 }
 
 // The convolutions that read channels_last without copies need Hopper's instructions. In TF32 their weight gradients
-// are copied, which takes longer than what the others gain.
+// are copied, which takes longer than the other convolutions gain.
 MemoryFormat automatic_memory_format(int compute_capability, const std::string& precision) {
   constexpr int kHopper = 90;
   const bool is_half = precision == "bf16" || precision == "fp16";

@@ -29,7 +29,7 @@ using examples::drawn_batch;
 
 constexpr std::int64_t kFeatures = 64, kBatch = 64, kTests = 1000;
 constexpr std::uint64_t kSeed = 20171212;
-// First numbers in the series of pictures: separate from those that are trained and measured on.
+// The first indices into the series of drawn pictures. They lie apart from those of training and measurement.
 constexpr std::uint64_t kTestPictures = std::uint64_t{1} << 62U, kFitPictures = std::uint64_t{3} << 61U;
 
 /// A symmetric matrix, row by row: eigenvalues, and vectors as columns, by Jacobi's rotations.

@@ -11,7 +11,7 @@
 
 namespace adjoint {
 
-/// x divided by its p-norm along `axis`, or by eps where the norm is less.
+/// x divided by its p-norm along `axis`, or by eps if the norm is less.
 ADJOINT_API Tensor normalize(const Tensor& x, double p = 2.0, std::int64_t axis = 1, double eps = 1e-12);
 
 /// The cosine of the angle between a and b, which broadcast, along `axis`; a norm below eps counts as eps.

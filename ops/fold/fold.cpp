@@ -43,7 +43,7 @@ OnnxValue joined_onnx(OnnxCall& call, const char* type, const std::vector<OnnxVa
   return parts.size() == 1 ? parts.front() : call.add_node(type, parts, attributes, 1).front();
 }
 
-// Whether blocks are neighbours: both directions are a permutation.
+// Returns true if the blocks tile the image, so that both directions are a permutation.
 bool is_tiled(const FoldAxis& axis) {
   return axis.stride == axis.kernel && axis.dilation == 1 && axis.padding == 0 && axis.size == axis.out * axis.kernel;
 }

@@ -33,7 +33,7 @@ TensorSpec cat_spec(Operands in, const CatAttr& attr) {
   return {shape, in[0].dtype()};
 }
 
-// Serves either device: copies know where they run.
+// Serves both devices, because a copy runs on its tensors' device.
 void cat_kernel(Operands in, Tensor& out, const CatAttr& attr) {
   for (std::size_t i = 0; i < in.size(); ++i) {
     Tensor part = part_of(out, attr, i);

@@ -64,7 +64,7 @@ Tensor ssim(const Tensor& input, const Tensor& target, const SsimOptions& option
                 "{}: window_size must be odd, and at most height and width; got {}, input {}", kOp, size,
                 input.shape());
   const Tensor whole_x = widened(input).reshape({n * c, 1, h, w}), whole_y = widened(target).reshape({n * c, 1, h, w});
-  // Variances are computed without the images' own level, which would cancel their digits.
+  // The images' mean level is subtracted first. It would cancel leading digits of the variances.
   const Tensor level = ((whole_x + whole_y).mean({1, 2, 3}, true) / 2.0).detach();
   const Tensor x = whole_x - level, y = whole_y - level, apart = x - y;
   const Tensor window = gaussian_window(options, {.dtype = x.dtype(), .device = x.device()});

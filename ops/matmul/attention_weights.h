@@ -10,12 +10,12 @@ namespace adjoint::detail {
 
 struct Attention {
   Tensor result;
-  Tensor weights;  // (..., L, S), behind dropout; float32 where the operands have 16 bits on a CPU
+  Tensor weights;  // (..., L, S), after dropout; float32 for 16-bit operands on a CPU
 };
-/// scaled_dot_product_attention, with the weights where they are asked for.
+/// scaled_dot_product_attention, with the weights if they are requested.
 ADJOINT_API Attention attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                 const AttentionOptions& options, bool with_weights);
-/// (queries, keys), bool: true where a query sees a key that is no later.
+/// (queries, keys), bool: true if the key is no later than the query, which then sees it.
 ADJOINT_API Tensor causal_mask(std::int64_t queries, std::int64_t keys, Device device);
 
 }  // namespace adjoint::detail

@@ -26,11 +26,11 @@ MatrixBatch as_matrices(const Tensor& tensor);
 std::array<Tensor, 2> linear_factors(std::span<const Tensor> in);
 
 /// Like matmul's a @ b, but float32 if the operands have 16 bits, so that the products' sums are not rounded. Gradients
-/// are rounded to 16 bits before they are multiplied, because tensor cores need them so.
+/// are rounded to 16 bits before they are multiplied, because tensor cores multiply 16-bit operands.
 Tensor widened_matmul(const Tensor& a, const Tensor& b);
 
-// matmul: in: a (B, M, K), b (B, K, N) of any strides; out: (B, M, N), contiguous, of their dtype, or float32 if that
-// has 16 bits.
+// matmul: in: a (B, M, K), b (B, K, N) of any strides; out: (B, M, N), contiguous, of their dtype, or of float32 for
+// 16-bit operands.
 // linear: in: x (M, K), weight (N, K), bias (N) of any strides; out: (M, N), contiguous: x weight^T + bias, rounded
 // once.
 namespace cpu {

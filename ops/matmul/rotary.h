@@ -9,7 +9,7 @@
 namespace adjoint {
 
 struct RotaryOptions {
-  /// Pair i of E / 2 turns by base^(-2 i / E) radians a position.
+  /// Pair i of E / 2 turns by base^(-2 i / E) radians per position.
   double base = 10000.0;
   /// The position of the first row, such as the number of keys that a cache holds already.
   std::int64_t offset = 0;
@@ -17,7 +17,7 @@ struct RotaryOptions {
   Tensor positions = {};
   /// Features 2 i and 2 i + 1 are a pair, as in the article; else i and i + E / 2, as in most published weights.
   bool interleaved = false;
-  /// How many of the features turn, the first ones; all where it is left out.
+  /// The number of leading features that turn; by default all.
   std::optional<std::int64_t> dim = {};
 };
 

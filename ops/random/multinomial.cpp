@@ -32,9 +32,9 @@ Tensor multinomial(const Tensor& weights, std::int64_t num_samples, bool replace
   const TensorOptions options = rows.options();
   Tensor drawn;
   if (replacement) {
-    // Divided by the largest first, so that sums do not overflow.
+    // Dividing by the largest weight keeps the sums from overflowing.
     const Tensor sums = cumsum(rows / amax(rows, 1, true), 1), total = sums.narrow(1, classes - 1, 1);
-    // u total may round to the total itself, where no class is left: the last one with a weight is meant.
+    // u total may round to the total, behind the last class. The last class that has a weight then takes its place.
     const Tensor places = searchsorted(sums, Tensor::rand({count, num_samples}, options) * total, true);
     drawn = minimum(places, searchsorted(sums, total));
   } else {

@@ -24,7 +24,7 @@ Tensor even_gradient(const Ctx<ExtremeAttr>& c) {
   return where(chosen, spread(grad / count, attr), spread(others, attr)).to(c.grad.dtype());
 }
 
-// The operand, or a number for bool, which ONNX does not order.
+// The operand. A bool operand becomes int32, because ONNX does not order bool.
 OnnxValue comparable_onnx(OnnxCall& call) {
   return call.in[0].dtype() == kBool ? call.cast(call.operand(0), kInt32) : call.operand(0);
 }

@@ -87,13 +87,13 @@ float onnx_scale(const ResampleAttr& attr) {
   return static_cast<float>(attr.out_extent) / static_cast<float>(attr.in_extent);
 }
 
-// Whether the factor gives the result's extent.
+// Returns true if the factor gives the result's extent.
 bool resizes_by_scale(const ResampleAttr& attr) {
   const float scaled = static_cast<float>(attr.in_extent) * onnx_scale(attr);
   return stays(attr) || (attr.scale > 0.0 && static_cast<std::int64_t>(scaled) == attr.out_extent);
 }
 
-// Whether Resize copies the same inputs: a position that is a whole number may be rounded to less.
+// Returns true if Resize copies the same inputs. It may round a position that is a whole number down to the one before.
 bool copies_alike(const ResampleAttr& attr) {
   const float scale = onnx_scale(attr);
   for (std::int64_t o = 0; o < attr.out_extent && !stays(attr); ++o) {

@@ -86,7 +86,7 @@ constinit const OpDef<LogCumsumexpAttr> logcumsumexp_op{.name = "logcumsumexp",
                                                         .onnx = logcumsumexp_onnx,
                                                         .vjp = {{{kSaveIn0 | kSaveOut, logcumsumexp_gradient}}}};
 
-// Whether `later` takes the place of `earlier`.
+// True if `later` takes the place of `earlier`.
 Tensor takes_over(const Tensor& earlier, const Tensor& later, bool least) {
   const Tensor better = least ? later <= earlier : later >= earlier;
   if (!is_floating_point(later.dtype())) return better;

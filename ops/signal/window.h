@@ -7,9 +7,9 @@
 
 namespace adjoint {
 
-// All windows: (length). The cosine's period P is `length` for a periodic window, which frames need, and length - 1 for
-// a symmetric one; (1) is 1. Computed in float64 and rounded once. Throws Error for a negative length and a dtype that
-// is not floating point.
+// Every window has shape (length). The cosine's period P is `length` for a periodic window, which frames need, and
+// length - 1 for a symmetric one; a window of one element is 1. Values are computed in float64 and rounded once. The
+// functions throw Error for a negative length and a dtype that is not floating point.
 
 /// 0.5 - 0.5 cos(2 pi k / P).
 ADJOINT_API Tensor hann_window(std::int64_t length, bool periodic = true, const TensorOptions& options = {});

@@ -19,7 +19,7 @@ namespace adjoint {
 
 /// x's elements along `axis` in ascending order, or descending (NaN then comes first), and where each of them stood.
 ADJOINT_API std::pair<Tensor, Tensor> sort(const Tensor& x, std::int64_t axis = -1, bool descending = false);
-/// Where they stood alone. Not differentiable.
+/// The places that sort returns, without the elements. Not differentiable.
 ADJOINT_API Tensor argsort(const Tensor& x, std::int64_t axis = -1, bool descending = false);
 
 /// The k largest elements along `axis` in descending order, or the k least in ascending order, and where they stood.
@@ -31,37 +31,37 @@ ADJOINT_API std::pair<Tensor, Tensor> topk(const Tensor& x, std::int64_t k, std:
 ADJOINT_API std::pair<Tensor, Tensor> kthvalue(const Tensor& x, std::int64_t k, std::int64_t axis = -1,
                                                bool keepdim = false);
 
-/// The middle element along `axis`, of an even number the lower of both, and where it stood; the first NaN where there
-/// is one. Throws Error for an axis without elements.
+/// The middle element along `axis`, of an even number the lower of both, and where it stood; the first NaN if the row
+/// has any. Throws Error for an axis without elements.
 ADJOINT_API std::pair<Tensor, Tensor> median(const Tensor& x, std::int64_t axis, bool keepdim = false);
-/// Of all elements; equal ones share the gradient evenly. Waits for the device. Throws Error for no elements.
+/// The median of all elements; equal ones share the gradient evenly. Waits for the device. Throws Error if x is empty.
 ADJOINT_API Tensor median(const Tensor& x);
 
 struct QuantileOptions {
-  /// Without an axis, of all elements.
+  /// Without an axis, the quantile is that of all elements.
   std::optional<std::int64_t> axis = {};
   bool keepdim = false;
   /// Between two elements: "linear", "lower", "higher", "nearest" (of equally near ones the one of even index) or
   /// "midpoint".
   std::string_view interpolation = "linear";
 };
-/// The value below which a share q, in [0, 1], of the elements lies, interpolated between its two neighbours; NaN where
-/// an element is NaN. Floating point only. Throws Error for other q and interpolations, and for no
-/// elements.
+/// The value below which a share q, in [0, 1], of the elements lies, interpolated between its two neighbours; NaN if an
+/// element is NaN. Floating point only.
+/// Throws Error for other q and interpolations, and for no elements.
 ADJOINT_API Tensor quantile(const Tensor& x, double q, const QuantileOptions& options = {});
-/// For each of q (Q), floating point, which comes as an axis in front: (Q, ...). Waits for the device.
+/// The quantile for each element of q (Q), floating point, along a new first axis: (Q, ...). Waits for the device.
 ADJOINT_API Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options = {});
 
-/// For each element of `values` (..., M) how many elements of its row of `sorted` (..., N), which ascends, are below
-/// it, or with `right` not above it: the place where it keeps the row in order. (..., M), int64. A `sorted` of one axis
-/// is the row of all values, of any shape. Both take a common dtype. Not differentiable. Throws Error for axes before
-/// the last that differ.
+/// For each element of `values` (..., M), the number of elements of its row of `sorted` (..., N), which ascends, that
+/// are below it, or not above it with `right`: the place where it keeps the row in order. (..., M), int64. A `sorted`
+/// of one axis is the row of all values, of any shape. Both take a common dtype. Not differentiable. Throws Error for
+/// axes before the last that differ.
 ADJOINT_API Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false);
 
-/// The elements of x that differ, in ascending order, 1-D; for each element of x which of them it is (x's shape); and
-/// how often each stands in x. Each NaN differs from all. With an axis, the slices of x along it that differ, in the
-/// order of their elements, which stand along it in the first result; the other two are 1-D. Not differentiable. Waits
-/// for the device.
+/// The distinct elements of x in ascending order, 1-D; for each element of x its index among them (x's shape); and how
+/// often each occurs in x. Each NaN differs from all others. With an axis, the first result has the distinct slices of
+/// x along it, in the order of their elements, and the other two are 1-D.
+/// Not differentiable. Waits for the device.
 ADJOINT_API std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& x, std::optional<std::int64_t> axis = {});
 
 }  // namespace adjoint

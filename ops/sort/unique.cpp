@@ -16,7 +16,7 @@
 namespace adjoint {
 namespace {
 
-// Whether an element comes before a value in a sorted row, NaN being above all.
+// True if an element comes before a value in a sorted row; NaN is above all numbers.
 Tensor comes_before(const Tensor& element, const Tensor& value, bool right) {
   const Tensor before = right ? element <= value : element < value;
   if (!is_floating_point(element.dtype())) return before;

@@ -1,6 +1,6 @@
 // Diagonals and triangles of matrices.
 //
-// Diagonal `offset` begins at column `offset` of row 0 where it is positive, and at row -offset of column 0 where it is
+// Diagonal `offset` begins at column `offset` of row 0 if it is positive, and at row -offset of column 0 if it is
 // negative. Any dtype; differentiable to any order. Throws Error for undefined tensors and for axes that x does not
 // have.
 #pragma once
@@ -12,11 +12,11 @@
 namespace adjoint {
 
 /// The diagonals of the matrices that `axis1` (rows) and `axis2` (columns) make: x without these axes, with the
-/// diagonal's elements along a new last one. A view. Throws Error where the axes are the same.
+/// diagonal's elements along a new last one. A view. Throws Error if the axes are the same.
 ADJOINT_API Tensor diagonal(const Tensor& x, std::int64_t offset = 0, std::int64_t axis1 = 0, std::int64_t axis2 = 1);
 
-/// Of a vector (n), the square matrix that has it as diagonal `offset` and zeros beside it; of a matrix, a copy of its
-/// diagonal. Throws Error for other numbers of axes.
+/// For a vector (n), the square matrix that has it as diagonal `offset`, and zeros elsewhere; for a matrix, a copy of
+/// its diagonal. Throws Error for other numbers of axes.
 ADJOINT_API Tensor diag(const Tensor& x, std::int64_t offset = 0);
 
 /// The matrices of the last two axes, with zeros above diagonal `offset` and below it. Throws Error for fewer axes.

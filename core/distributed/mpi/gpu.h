@@ -28,7 +28,7 @@ struct GpuStart {
   MPI_Comm comm = MPI_COMM_NULL;
   int rank = 0, size = 1, device = 0;
   std::chrono::milliseconds timeout{};
-  /// Gives every rank rank 0's bytes.
+  /// Sends rank 0's bytes to every rank.
   std::function<void(void* bytes, std::size_t size)> broadcast;
 };
 

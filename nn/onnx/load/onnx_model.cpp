@@ -239,8 +239,8 @@ class Part : public Module {
   Part() : Module("OnnxModel") {}
 };
 
-// Where a name's last part is registered: modules for the parts before. If a part cannot name a module, underscores
-// replace all dots.
+// Registers the modules for all parts of a dotted name but the last, whose place is then in the innermost. If a part
+// cannot name a module, underscores replace all dots.
 class Places {
  public:
   explicit Places(Module root) : root_(std::move(root)) {}
@@ -298,8 +298,8 @@ void check_input(const OnnxFile::Input& input, const Tensor& x) {
                 input.name, fmt::join(input.extents, ", "), x.shape());
 }
 
-// Constants, shapes and what nodes compute of them are on the host, where most of them are settings. Those that are
-// operands of tensors on a device go there.
+// Constants, shapes and the values computed from them are on the host, because most of them are settings. Those that
+// meet tensors of a device as operands are moved to that device.
 void move_to_data(std::vector<Tensor>& operands, std::uint32_t settings) {
   const auto is_data = [&](std::size_t i) { return operands[i].defined() && (i >= 32 || (settings >> i & 1U) == 0); };
   Device device = kCPU;

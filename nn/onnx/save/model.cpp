@@ -26,7 +26,8 @@ std::string bytes_of(const Tensor& constant) {
   return nbytes == 0 ? std::string() : std::string(static_cast<const char*>(packed.raw_data()), nbytes);
 }
 
-// The second file, with the elements of large constants, each at a multiple of 4096 bytes, where it can be mapped.
+// The second file, with the elements of large constants. Each begins at a multiple of 4096 bytes, so that it can be
+// mapped.
 class ExternalData {
  public:
   explicit ExternalData(const std::filesystem::path& model)

@@ -164,7 +164,7 @@ class Trace final : public CallTrace {
     const OperatorCall& call_;
   };
 
-  // What no output needs goes, such as expand() before an operator that broadcasts. The values that stay are numbered
+  // Drops nodes that no output needs, such as expand() before an operator that broadcasts. Numbers the remaining values
   // in the order of their use, because graphs of one function are compared.
   void drop_unused() {
     std::vector<bool> used(graph.values.size());

@@ -80,7 +80,7 @@ OnnxResults convolved_transposed(const OnnxArgs& x) {
     params.output_padding = extra;
     return {w.restored(conv_transpose2d(w.input, weight, bias, params))};
   }
-  // The pads cut the whole result, or extend it, and the bias is also in what they add.
+  // The pads cut the whole result or extend it. The elements that they add have the bias too.
   Tensor y = conv_transpose2d(w.input, weight, {}, params);
   y = padded_image(y, {-before.h, -before.w}, {extra.h - after.h, extra.w - after.w});
   return {w.restored(bias.defined() ? y + bias.reshape({y.size(1), 1, 1}) : y)};
@@ -88,8 +88,8 @@ OnnxResults convolved_transposed(const OnnxArgs& x) {
 
 // ---- Pooling.
 
-// The padding behind an axis with which every window lies inside it. In ceil mode the last window begins before the
-// end of the input, as in PyTorch.
+// The padding behind an axis that makes room for its last window. In ceil mode the last window begins before the end
+// of the input, as in PyTorch.
 std::int64_t behind(const OnnxArgs& x, std::int64_t in, std::int64_t extent, std::int64_t stride, std::int64_t before,
                     std::int64_t after) {
   const std::int64_t room = in + before + after - extent;
@@ -111,7 +111,7 @@ bool takes_padding(const OnnxWindow& w) {
   return w.is_symmetric() && 2 * w.before.h <= extent.h && 2 * w.before.w <= extent.w;
 }
 
-// From places in the planes of a padded image to places in the whole input.
+// Converts indices into the planes of a padded image to indices into the whole input.
 Tensor places_in_input(const OnnxArgs& x, const OnnxWindow& w, const Tensor& places, const Size2& padding,
                        std::int64_t padded_width) {
   const std::int64_t height = w.input.size(2), width = w.input.size(3), planes = w.input.size(0) * w.input.size(1);
@@ -142,7 +142,7 @@ OnnxResults max_pooled(const OnnxArgs& x) {
   return {w.restored(y.to(dtype)), w.restored(whole)};
 }
 
-// The means of windows, with or without padding in their numbers of elements.
+// The means of windows. `counts_padding`: the divisor counts the elements of the padding too.
 Tensor averaged(const OnnxArgs& x, const OnnxWindow& w, bool counts_padding) {
   AvgPool2dParams params{.stride = w.stride};
   if (takes_padding(w)) {

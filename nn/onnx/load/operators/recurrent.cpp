@@ -35,7 +35,7 @@ constexpr GateFunction kGateFunctions[] = {
     {"ThresholdedRelu", 1, 1.0, 0.0, [](const Tensor& x, double a, double) { return threshold(x, a, 0.0); }},
 };
 
-// A gate's function behind the clip of its input.
+// A gate's function, which gets the clipped input.
 struct GateActivation {
   GateFunction function;
   double clip;  // 0: none
@@ -45,7 +45,7 @@ struct GateActivation {
   }
 };
 
-// The functions of all directions, one after the other. Those that have numbers take them in order.
+// The functions of all directions, one after the other. Functions with parameters take these in order.
 std::vector<GateActivation> gate_activations(const OnnxArgs& x, const std::vector<std::string>& defaults) {
   const std::vector<std::string> names = x.texts("activations", defaults);
   const std::vector<double> alphas = x.numbers("activation_alpha"), betas = x.numbers("activation_beta");

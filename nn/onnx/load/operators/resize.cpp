@@ -145,7 +145,7 @@ Tensor resampled_axis(const Tensor& x, const ResizedAxis& axis, const ResizeMode
   return y;
 }
 
-// The same by the library's own interpolation, which is one pass over an image, where it has the mode.
+// The result by the library's own interpolation, which is one pass over an image; empty if it lacks the mode.
 std::optional<Tensor> interpolated(const Tensor& x, const std::vector<ResizedAxis>& axes, const ResizeMode& mode) {
   if (x.dim() != 4 || !is_floating_point(x.dtype()) || axes.empty()) return {};
   Size2 size(x.size(2), x.size(3));

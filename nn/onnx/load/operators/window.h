@@ -13,10 +13,10 @@ struct OnnxWindow {
   Size2 kernel, stride, dilation;
   Size2 before, after;  // pads
 
-  /// Of a window with its gaps.
+  /// The extent of a window with its gaps.
   Size2 extent() const { return {dilation.h * (kernel.h - 1) + 1, dilation.w * (kernel.w - 1) + 1}; }
   bool is_symmetric() const { return before == after; }
-  /// An image as what the input was.
+  /// The image `y` as a signal if the input was a signal.
   Tensor restored(const Tensor& y) const { return is_signal ? y.squeeze(2) : y; }
 };
 
