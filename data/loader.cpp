@@ -120,7 +120,7 @@ DataLoader::DataLoader(const Dataset& dataset, const DataLoaderOptions& options)
 DataLoader::DataLoader(const Source& source, const DataLoaderOptions& options) : DataLoader(nullptr, &source, options) {
   check_options(options);
   ADJOINT_CHECK(!options.shuffle && options.sampler == nullptr,
-                "DataLoader: a source gives its own order; got {}; shuffle where it is read",
+                "DataLoader: a source has its own order; got {}; let the source shuffle",
                 options.shuffle ? "shuffle" : "a sampler");
   constexpr std::int64_t kMostParts = 1 << 20;
   ADJOINT_CHECK(source.parts() >= 1 && source.parts() <= kMostParts,

@@ -121,7 +121,7 @@ std::int64_t Checkpoint::load(const std::filesystem::path& path) {
       unexpected.push_back(owner);
     }
   }
-  ADJOINT_CHECK(unexpected.empty(), "{}: '{}' must hold what was added and nothing else; got {} as well", kOp,
+  ADJOINT_CHECK(unexpected.empty(), "{}: '{}' must hold the parts that were added and no others; got {} as well", kOp,
                 path.string(), fmt::join(unexpected, ", "));
 
   load_parts(path, parts);
@@ -161,8 +161,7 @@ void Checkpoint::put_back(const std::filesystem::path& path, const std::vector<N
       failures.push_back(fmt::format("'{}': {}", members_[i].name, error.what()));
     }
   }
-  ADJOINT_CHECK(failures.empty(),
-                "Checkpoint::load: '{}' does not fit, and what was there before must be put back; got {}",
+  ADJOINT_CHECK(failures.empty(), "Checkpoint::load: '{}' does not fit, and the earlier state must be put back; got {}",
                 path.string(), fmt::join(failures, "; "));
 }
 

@@ -89,7 +89,7 @@ class ADJOINT_API Checkpoint {
   void add(const std::string& name, T& object, const LoadStateOptions& options = {}) {
     static_assert(HasStateDict<T> || HasState<T> || std::is_same_v<T, Generator> || std::is_same_v<T, Tensor> ||
                       CheckpointValue<T>,
-                  "a checkpoint keeps what has state_dict() and load_state_dict(), or state() and load_state(), "
+                  "a checkpoint keeps objects with state_dict() and load_state_dict(), or state() and load_state(), "
                   "Generators, tensors, numbers, text, and vectors of numbers; give two callables for anything else");
     add_member({.name = name,
                 .state = [&object] { return detail::state_of(object); },

@@ -145,10 +145,11 @@ void Cloning::check(const Module& made) const {
   ADJOINT_CHECK(made.state_.get() != copies_->root,
                 "clone: the copy constructor must copy the base class Module; got the original of a {}", made.type());
   for (const auto& [slot, handles] : copies_->watched) {
-    ADJOINT_CHECK(slot->tensor.impl_ptr().use_count() <= handles,
-                  "clone: a module must keep what it registers as nn::Parameter or nn::Buffer; got a Tensor of '{}' in "
-                  "{}, which is the original's",
-                  slot->name, slot->owner_type);
+    ADJOINT_CHECK(
+        slot->tensor.impl_ptr().use_count() <= handles,
+        "clone: a module must keep registered tensors as nn::Parameter or nn::Buffer; got a Tensor of '{}' in "
+        "{}, which is the original's",
+        slot->name, slot->owner_type);
   }
 }
 

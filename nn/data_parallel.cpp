@@ -184,9 +184,10 @@ class Reducer::Sink final : public PlacingSink {
   }
 
   void check_unclaimed(const Entry& entry) const {
-    ADJOINT_CHECK(!is_anothers(entry.leaf),
-                  "{}: a parameter can stand in one of them at a time; got one of shape {} that stands in another",
-                  kName, entry.leaf.shape());
+    ADJOINT_CHECK(
+        !is_anothers(entry.leaf),
+        "{}: a parameter can belong to one DataParallel at a time; got one of shape {} that belongs to another", kName,
+        entry.leaf.shape());
   }
 
   void check_parameters() const {

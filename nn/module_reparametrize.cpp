@@ -33,7 +33,7 @@ void Module::reparametrize(const std::string& name, Reparametrization how) {
   for (const auto& part : computed->parts) values.push_back(part->tensor);
   const Tensor made = computed->how.make(values, false);
   ADJOINT_CHECK(made.defined() && made.shape() == slot->tensor.shape() && made.dtype() == slot->tensor.dtype(),
-                "{}: what is made must have the parameter's shape and dtype; got {}, '{}' is {} {}", kOp,
+                "{}: the computed tensor must have the parameter's shape and dtype; got {}, '{}' is {} {}", kOp,
                 made.defined() ? to_string(made.dtype()) + " " + to_string(made.shape()) : "nothing", name,
                 slot->tensor.dtype(), slot->tensor.shape());
   for (const auto& [from, to] : {std::pair{&parameters, &own.parameters}, {&buffers, &own.buffers}}) {

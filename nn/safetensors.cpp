@@ -202,7 +202,7 @@ Safetensors read_all(const std::filesystem::path& path, const SafetensorsOptions
     }
     for (const std::string_view name : there) {
       ADJOINT_CHECK(names.contains(std::string(name)),
-                    "load_safetensors: '{}': the weight_map must name what the file '{}' holds; got '{}' as well",
+                    "load_safetensors: '{}': the weight_map must name every tensor of the file '{}'; got '{}' in it",
                     path.string(), file, name);
     }
     std::move(part.tensors.begin(), part.tensors.end(), std::back_inserter(all.tensors));

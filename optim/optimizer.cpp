@@ -211,8 +211,8 @@ Tensor Optimizer::flat_gradients(std::size_t group) {
   const auto in_group = [&](std::size_t i) { return slots_[i].group == group && parameters_[i].numel() > 0; };
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     ADJOINT_CHECK(!in_group(i) || has_flat_gradient(i),
-                  "flat_gradients ({}): a parameter must stay where it was made flat; got parameter {} (shape {}) in "
-                  "{} on {}; call flatten_gradients() again",
+                  "flat_gradients ({}): a parameter must not be moved or converted after flatten_gradients(); got "
+                  "parameter {} (shape {}) in {} on {}; call flatten_gradients() again",
                   name_, i, parameters_[i].shape(), parameters_[i].dtype(), parameters_[i].device());
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -295,7 +295,7 @@ void Optimizer::load_state_dict(const NamedTensors& state, const LoadStateOption
     const std::vector<std::int64_t> sizes = params.to_vector<std::int64_t>(), own = group_sizes();
     ADJOINT_CHECK(sizes == own || !options.strict,
                   "load_state_dict ({}): the state must be of as many parameters; got [{}] where the groups have [{}]; "
-                  "say .strict = false to begin anew with those that it does not have",
+                  "set .strict = false to begin anew with those that it lacks",
                   name_, fmt::join(sizes, ", "), fmt::join(own, ", "));
   }
   for (std::size_t g = 0; g < groups_.size(); ++g) {

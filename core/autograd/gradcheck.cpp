@@ -134,7 +134,7 @@ void check_same(const char* op, const char* what, const std::vector<double>& fir
     if (std::bit_cast<std::uint64_t>(first[i]) == std::bit_cast<std::uint64_t>(second[i])) continue;
     throw GradcheckError(fmt::format(
         "{}: f must be deterministic; got {:.17g}, then {:.17g} for element {} of its {} at the same inputs; "
-        "seed what f draws inside it",
+        "seed the random numbers of f inside it",
         op, first[i], second[i], i, what));
   }
 }

@@ -294,7 +294,7 @@ Tensor TapeImpl::run_hooks(const char* caller, std::int64_t id, Tensor grad, Fro
     ADJOINT_CHECK(
         replacement.shape() == grad.shape() && replacement.dtype() == grad.dtype() &&
             replacement.device() == grad.device(),
-        "register_hook: a hook must return a gradient of the same shape, dtype and device, or none; got {} {} on {} "
+        "register_hook: a hook must return nothing, or a gradient of the same shape, dtype and device; got {} {} on {} "
         "for {} {} on {}",
         replacement.shape(), replacement.dtype(), replacement.device(), grad.shape(), grad.dtype(), grad.device());
     grad = replacement;
@@ -320,8 +320,8 @@ const ProfilePlace* TapeImpl::place_of(std::int64_t id) const {
 void TapeImpl::check_saved(const char* caller, std::int64_t id) const {
   const Node& node = *entries_[static_cast<std::size_t>(id)].node;
   ADJOINT_CHECK(!node.released,
-                "{}: a sweep already passed here and freed what the gradient of {} needs; sweep with .retain", caller,
-                describe(id));
+                "{}: an earlier sweep must not have freed the tensors of the gradient of {}; sweep with .retain before",
+                caller, describe(id));
   for (std::size_t i = 0; i < node.size + node.outputs && node.saved != nullptr; ++i) {
     const Tensor& tensor = node.saved[i];
     ADJOINT_CHECK(

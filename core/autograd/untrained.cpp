@@ -90,8 +90,8 @@ std::string message_about(const std::vector<const TensorImpl*>& leaves) {
   if (count == 0) return {};
   if (count > kMostNamed) names += fmt::format(" and {} more", count - kMostNamed);
   return fmt::format(
-      "backward: a parameter that gets a gradient should be in an optimiser; got {} in none; register the module that "
-      "it stands in (register_module) and make the optimiser after that, or spare the gradient: requires_grad_(false)",
+      "backward: a parameter that gets a gradient should be in an optimiser; got {} in no optimiser; register its "
+      "module (register_module) and make the optimiser after that, or switch the gradient off by requires_grad_(false)",
       names);
 }
 

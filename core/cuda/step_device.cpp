@@ -114,8 +114,8 @@ class StepDevice final : public adjoint::detail::StepDevice {
     if (status != cudaSuccess || graph == nullptr) {
       cudaGetLastError();
       fail(
-          "GraphedStep: a captured step must only call what a CUDA graph can hold; got {} ({}) at its end; see what it "
-          "calls of CUDA's own, such as a synchronisation or an event",
+          "GraphedStep: a captured step must only make calls that a CUDA graph can hold; got {} ({}) at its end; look "
+          "for its own calls of CUDA, such as a synchronisation or an event",
           cudaGetErrorName(status), cudaGetErrorString(status));
     }
     return graph;

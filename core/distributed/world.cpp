@@ -97,7 +97,7 @@ void detail::start_alone(const InitOptions& options) {
     const char* const value = std::getenv(variable);
     ADJOINT_CHECK(value == nullptr || std::strcmp(value, expected) == 0,
                   "distributed::init: a program of several processes must be linked with Adjoint::distributed; got "
-                  "{}={} in a program that is not; link it, or start the program alone",
+                  "{}={} without that library; link it, or start the program alone",
                   variable, value);
   }
   install_engine(nullptr);

@@ -90,8 +90,8 @@ void StepCapture::refuse_copy(const Tensor& from, const Tensor& to) {
   if (current() != nullptr && from.device() == current()->device_) refuse_waiting("copy", from);
   ADJOINT_CHECK(
       current() == nullptr,
-      "copy: a captured step (GraphedStep) must not copy to its device, for every replay would copy what there "
-      "is now; got {} {} on {}; pass it as an input, or copy it before the step",
+      "copy: a captured step (GraphedStep) must not copy to its device, because every replay would copy the current "
+      "elements; got {} {} on {}; pass it as an input, or copy it before the step",
       to.dtype(), to.shape(), from.device());
 }
 

@@ -166,9 +166,9 @@ void check_writable(const char* op, const Tensor& tensor, std::span<const Tensor
     if (!source.defined()) continue;
     const TensorImpl& from = *source.impl();
     ADJOINT_CHECK(!from.requires_grad && !from.recorded() && !from.outside_view,
-                  "{}: in-place operations are not recorded, and must not read what requires a gradient while a tape "
-                  "records; got an operand of shape {}; use the operation that returns a new tensor, as x = x + y, or "
-                  "detach() the operand",
+                  "{}: in-place operations are not recorded, and must not read a tensor that requires a gradient "
+                  "while a tape records; got an operand of shape {}; use the operation that returns a new tensor, as "
+                  "x = x + y, or detach() the operand",
                   op, from.shape);
   }
 }

@@ -235,7 +235,7 @@ Tensor one_hot(const Tensor& indices, std::int64_t num_classes) {
   const OpScope scope("one_hot");
   check_defined("one_hot", "indices", indices);
   ADJOINT_CHECK(num_classes >= -1 && (num_classes > 0 || indices.numel() > 0 || num_classes == 0),
-                "one_hot: num_classes must be positive, or -1 where there are indices to count them by; got {} for "
+                "one_hot: num_classes must be positive, or -1 to count the classes of existing indices; got {} for "
                 "indices {}",
                 num_classes, indices.shape());
   std::int64_t classes = num_classes;

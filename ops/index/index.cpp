@@ -143,7 +143,7 @@ Tensor value_for(const Tensor& value, const Shape& shape) {
   Tensor fitting = value;
   while (fitting.dim() > static_cast<std::int64_t>(shape.size()) && fitting.size(0) == 1) fitting = fitting.squeeze(0);
   ADJOINT_CHECK(broadcast_shapes("index_put_", fitting.shape(), shape) == shape,
-                "index_put_: value must broadcast to what is written; got value {} for {}", value.shape(), shape);
+                "index_put_: value must broadcast to the selected elements; got value {} for {}", value.shape(), shape);
   return fitting.expand(shape);
 }
 
@@ -171,8 +171,8 @@ Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& v
   const OpScope scope("index_put_");
   check_defined("index_put_", "x", x);
   check_defined("index_put_", "value", value);
-  ADJOINT_CHECK(!adds || x.dtype() != kBool, "index_put_: what is added to must not be bool; got x {} {}", x.dtype(),
-                x.shape());
+  ADJOINT_CHECK(!adds || x.dtype() != kBool, "index_put_: a tensor that is added to must not be bool; got x {} {}",
+                x.dtype(), x.shape());
   check_writable("index_put_", x, {&value, 1});
   const PauseTape pause;
   const Tensor given = value.detach().to(x.dtype()).to(x.device());

@@ -56,8 +56,8 @@ Tensor gan_discriminator_loss(GanLoss loss, const Tensor& real, const Tensor& fa
   ADJOINT_CHECK(real.dtype() == fake.dtype(), "{}: real and fake must have one dtype; got real {}, fake {}", kOp,
                 real.dtype(), fake.dtype());
   ADJOINT_CHECK(reduction != Reduction::kNone || real.shape() == fake.shape(),
-                "{}: real and fake must have one shape where nothing is reduced; got real {}, fake {}", kOp,
-                real.shape(), fake.shape());
+                "{}: real and fake must have one shape without a reduction; got real {}, fake {}", kOp, real.shape(),
+                fake.shape());
   const Tensor of_real = loss::reduced(by.real(widened(real)), reduction);
   return (of_real + loss::reduced(by.fake(widened(fake)), reduction)).to(real.dtype());
 }

@@ -97,7 +97,7 @@ detail::Attention detail::attention(const Tensor& query, const Tensor& key, cons
     return attention(low[0], low[1], low[2], {low[3], dropout_p, is_causal, scale, enable_gqa}, with_weights);
   }
   check_attention(query, key, value);
-  ADJOINT_CHECK(!(is_causal && attn_mask.defined()), "{}: is_causal stands for a mask; got one beside it", kOp);
+  ADJOINT_CHECK(!(is_causal && attn_mask.defined()), "{}: is_causal takes the place of attn_mask; got both", kOp);
   ADJOINT_CHECK(dropout_p >= 0.0 && dropout_p <= 1.0, "{}: dropout_p must lie in [0, 1]; got {}", kOp, dropout_p);
   ADJOINT_CHECK(!attn_mask.defined() || attn_mask.dtype() == kBool || attn_mask.dtype() == query.dtype(),
                 "{}: attn_mask must be of bool or of query's dtype; got {}, query {}", kOp, attn_mask.dtype(),

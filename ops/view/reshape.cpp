@@ -46,7 +46,7 @@ Shape resolve_shape(const Tensor& input, const Shape& requested) {
   if (inferred) {
     ADJOINT_CHECK(
         overflow || known != 0,
-        "reshape: -1 is ambiguous where the other extents have no elements; got input {}, shape {}; give every extent",
+        "reshape: -1 is ambiguous if the other extents have no elements; got input {}, shape {}; give every extent",
         input.shape(), requested);
     ADJOINT_CHECK(
         !overflow && numel % known == 0,

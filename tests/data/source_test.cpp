@@ -174,10 +174,10 @@ TEST(Source, ABrokenExampleIsAnErrorOrLeftOut) {
 TEST(Source, ErrorsNameTheRule) {
   Numbered source({3});
   EXPECT_EQ(message_of([&] { DataLoader(source, {.shuffle = true}); }),
-            "DataLoader: a source gives its own order; got shuffle; shuffle where it is read");
+            "DataLoader: a source has its own order; got shuffle; let the source shuffle");
   const SequentialSampler sampler(3);
   EXPECT_EQ(message_of([&] { DataLoader(source, {.sampler = &sampler}); }),
-            "DataLoader: a source gives its own order; got a sampler; shuffle where it is read");
+            "DataLoader: a source has its own order; got a sampler; let the source shuffle");
   DataLoader loader(source);
   EXPECT_EQ(message_of([&] { static_cast<void>(loader.size()); }),
             "DataLoader: a source's batches cannot be counted; got size() of one with 1 parts");

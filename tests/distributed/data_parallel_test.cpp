@@ -353,7 +353,7 @@ TEST(DataParallel, BadUseThrows) {
   }
   DataParallel model(net);
   if (world_size() == 1) return;  // in which gradients are unchanged
-  EXPECT_ERROR(DataParallel(net), "one of them at a time");
+  EXPECT_ERROR(DataParallel(net), "one DataParallel at a time");
   Tape tape;
   EXPECT_ERROR(tape.backward(model(Tensor::ones({1, 2}, options(kFloat32))).sum(), {.record = true}), ".record");
   EXPECT_FALSE(net.weight.tensor().grad().defined());

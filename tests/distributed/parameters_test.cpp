@@ -214,7 +214,7 @@ TEST(DataParallel, ParametersOfOthersThrow) {
     tape.backward(one(number(1.0)).sum());  // who sweeps first has it
   }
   Tape tape;
-  EXPECT_ERROR(tape.backward(two(number(1.0)).sum()), "one of them at a time", "(1, 1)");
+  EXPECT_ERROR(tape.backward(two(number(1.0)).sum()), "one DataParallel at a time", "(1, 1)");
   Tensor assigned = number(1.0);
   own.weight = assigned.requires_grad_();
   Tape again;

@@ -276,7 +276,7 @@ TEST_F(CheckpointTest, AFileThatDoesNotFitChangesNothing) {
   double real = 3;
   std::string text;
   std::vector<std::int64_t> several{};
-  refuse("nothing", [](Checkpoint&) {}, {"must hold what was added and nothing else; got ", "count", "model"});
+  refuse("nothing", [](Checkpoint&) {}, {"must hold the parts that were added and no others; got ", "count", "model"});
   refuse("missing",
          [&](Checkpoint& c) {
            c.add("model", same);

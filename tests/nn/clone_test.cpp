@@ -231,7 +231,7 @@ class Uncopied : public Module {
 
 TEST(Clone, RefusesWhatWouldBeTheOriginals) {
   const char* const what =
-      "clone: a module must keep what it registers as nn::Parameter or nn::Buffer; got a Tensor of 'scale' in "
+      "clone: a module must keep registered tensors as nn::Parameter or nn::Buffer; got a Tensor of 'scale' in "
       "WithTensor, which is the original's";
   EXPECT_ERROR(clone(WithTensor()), what);
   Module parent;

@@ -246,7 +246,7 @@ TEST(Reparametrize, SaysWhatIsWrong) {
   EXPECT_ERROR(conv.reparametrize("bias", {.kind = "shrunk",
                                            .parts = {{.name = "bias_all", .value = Tensor::ones({2})}},
                                            .make = [](const std::vector<Tensor>& parts, bool) { return parts[0]; }}),
-               "shrunk: what is made must have the parameter's shape and dtype; got float32 (2,)");
+               "shrunk: the computed tensor must have the parameter's shape and dtype; got float32 (2,)");
   EXPECT_EQ(names(conv.named_parameters()), (std::vector<std::string>{"bias", "weight_g", "weight_v"}));
 }
 

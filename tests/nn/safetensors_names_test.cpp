@@ -145,7 +145,7 @@ TEST_F(SafetensorsNamesTest, BrokenIndicesAreErrors) {
   EXPECT_ERROR(load_safetensors(write_named("index.json", zero)), "an index must be JSON; got a zero byte");
   EXPECT_ERROR(
       load_safetensors(write_shards(R"("weight_map":{"0.bias":"model-00002-of-00002.safetensors"}})")),
-      "the weight_map must name what the file 'model-00002-of-00002.safetensors' holds; got '1.weight' as well");
+      "the weight_map must name every tensor of the file 'model-00002-of-00002.safetensors'; got '1.weight' in it");
   EXPECT_ERROR(load_safetensors(write_shards(R"("weight_map":{"0.weight":"model-00001-of-00002.safetensors",)"
                                              R"("0.bias":"model-00001-of-00002.safetensors"}})")),
                "the file 'model-00001-of-00002.safetensors' must hold '0.bias', as the weight_map says");

@@ -54,8 +54,8 @@ TEST(Untrained, AParameterThatWasLeftOutIsNamedOnce) {
   ASSERT_EQ(warnings.messages.size(), 1U);
   EXPECT_EQ(warnings.messages[0],
             "backward: a parameter that gets a gradient should be in an optimiser; got 'Net.second.bias' (1,), "
-            "'Net.second.weight' (1, 3) in none; register the module that it stands in (register_module) and make the "
-            "optimiser after that, or spare the gradient: requires_grad_(false)");
+            "'Net.second.weight' (1, 3) in no optimiser; register its module (register_module) and make the optimiser "
+            "after that, or switch the gradient off by requires_grad_(false)");
 }
 
 TEST(Untrained, AModuleThatWasNeverRegisteredIsNamedByItsType) {
@@ -98,7 +98,7 @@ TEST(Untrained, MoreThanAFewAreCounted) {
   SGD sgd(last.parameters(), 1e-3);
   train([&](const Tensor& x) { return last(body(x)); }, {&sgd});
   ASSERT_EQ(warnings.messages.size(), 1U);
-  EXPECT_NE(warnings.messages[0].find(" and 4 more in none"), std::string::npos) << warnings.messages[0];
+  EXPECT_NE(warnings.messages[0].find(" and 4 more in no optimiser"), std::string::npos) << warnings.messages[0];
 }
 
 TEST(Untrained, TwoOptimisersAndAFrozenGroupAreNoMistake) {
