@@ -120,7 +120,7 @@ const Module* base_of(const std::optional<M>& module) {
   return module ? &*module : nullptr;
 }
 
-/// Where a Child stands among the handles on its slot, so that all of them follow a replacement.
+/// The place of a Child among the handles on its slot, so that all of them follow a replacement.
 class ADJOINT_API ChildLink {
  public:
   /// Makes the M at `child` the M at `module`.

@@ -123,7 +123,7 @@ constinit const OpDef<DiagonalAttr> diagonal_op{.name = "diagonal",
                                                   return apply(diagonal_embed_op, {c.grad}, c.attr);
                                                 }}}}};
 
-// Whether an element is on diagonal `offset` or below it: (height, width).
+// True for the elements on diagonal `offset` or below it: (height, width).
 Tensor below_diagonal(const Tensor& x, std::int64_t offset) {
   const std::int64_t height = x.size(-2), width = x.size(-1);
   const TensorOptions options{.dtype = kInt64, .device = x.device()};

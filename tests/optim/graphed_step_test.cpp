@@ -33,7 +33,7 @@ Tensor value_of(const NamedTensors& state, const std::string& wanted) {
   return Tensor::zeros({});
 }
 
-/// Whether the bytes of `value` are among those that were written last.
+/// Returns true if the bytes of `value` are among those that were written last.
 template <class T>
 bool was_written(const PretendDevice& device, const T& value) {
   const auto* const begin = reinterpret_cast<const std::byte*>(&value);

@@ -25,7 +25,7 @@ struct OperatorCase {
   std::function<std::vector<Tensor>(const std::vector<Tensor>& in)> call;
   /// Dtypes that inputs may have where the fixture has float64; its int64 and bool inputs keep their dtypes.
   Takes takes = Takes::kFloating;
-  /// Whether floating-point results have gradients, to the second order.
+  /// True if floating-point results have gradients, to the second order.
   bool differentiable = true;
   /// By which float64 results may differ from PyTorch's, relative to 1 + |value|; other dtypes have their own.
   double tolerance = 1e-12;

@@ -1,4 +1,4 @@
-// Whether AddressSanitizer or ThreadSanitizer, which have memory of their own, watch the tests.
+// Says if AddressSanitizer or ThreadSanitizer, which have memory of their own, watch the tests.
 #pragma once
 
 namespace adjoint::testing {

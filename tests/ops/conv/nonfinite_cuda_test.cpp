@@ -67,7 +67,8 @@ std::int64_t image_channel(const ConvGeometry& g, const Place& filter) {
 
 enum class Operand { kFirst, kSecond, kBias };
 
-/// Whether element `from` of the operand may replace the value of element `to` of the result, oracle or not.
+/// Returns true if element `from` of the operand may replace the value of element `to` of the result, whatever the
+/// oracle says.
 bool may_reach(cuda::ConvRole role, const ConvGeometry& g, Operand operand, std::int64_t from, std::int64_t to) {
   if (operand == Operand::kBias) return false;
   const bool first = operand == Operand::kFirst;

@@ -21,8 +21,8 @@ namespace {
 
 bool any(const cuda::ConvKernel&) { return true; }
 
-/// Whether sums are cut into more parts the more multiprocessors there are, so that a single one leaves out their
-/// kernels and tiles.
+/// Returns true if the kernel cuts sums into more parts on more multiprocessors, so that a single multiprocessor leaves
+/// out some kernels and tiles.
 bool splits_sums(const cuda::ConvKernel& kernel) {
   const std::string_view name = kernel.name;
   return name.ends_with("conv_weight") || name.starts_with("few_results");

@@ -1,4 +1,4 @@
-// Runs CUDA kernels on the CPU, so that tests without a GPU can check what they compute.
+// Runs CUDA kernels on the CPU, so that tests without a GPU can check their results.
 //
 // A kernel's .cuh compiles as C++: include/ holds stand-ins for CUDA's headers and for core/cuda's wrappers of single
 // instructions, to be found before the real ones. Each thread of a block is a fiber; all fibers of a block (or of a

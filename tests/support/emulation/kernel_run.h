@@ -53,7 +53,7 @@ class Operand {
   }
   T* data() { return elements_.data() + begin_; }
 
-  /// Whether the memory before and after the values is unchanged.
+  /// Returns true if the memory before and after the values is unchanged.
   bool surroundings_are_kept() const {
     for (std::size_t i = 0; i < elements_.size(); ++i) {
       const bool around_values = i < begin_ || i >= begin_ + size_;

@@ -95,7 +95,7 @@ TEST(CorrelationCuda, IntegersAreExactInPairsOfColumnsAtAnyAddress) {
   }
 }
 
-/// Whether a value at (h, w) of the image may be non-finite because (oh, ow) of the feature is.
+/// Returns true if a value at (h, w) of the image may be non-finite because (oh, ow) of the feature is.
 bool within_a_stride(const ConvGeometry& g, std::int64_t h, std::int64_t w, std::int64_t oh, std::int64_t ow) {
   const auto near = [&](int axis, std::int64_t i, std::int64_t o) {
     for (std::int64_t k = 0; k < g.kernel[axis]; ++k) {
