@@ -49,10 +49,11 @@ struct Plan::Impl {
     const OnThisThread threads(alone);
     const ScratchScope scope(&scratch);
     for (const auto& call : network.calls) {
+      scratch.clear();  // also of a call that threw
       const OpScope named(call->name);
       call->run();
-      scratch.clear();
     }
+    scratch.clear();
   }
 };
 
@@ -78,7 +79,7 @@ Plan& Plan::operator=(Plan&&) noexcept = default;
 Plan::~Plan() = default;
 
 const std::vector<Tensor>& Plan::run(std::span<const Tensor> inputs) {
-  std::vector<Tensor>& own = impl_->network.inputs;
+  std::vector<Tensor>& own = impl().network.inputs;
   ADJOINT_CHECK(inputs.size() == own.size(), "Plan: there must be {} inputs; got {}", own.size(), inputs.size());
   for (std::size_t i = 0; i < own.size(); ++i) {
     const Tensor& input = inputs[i];
@@ -97,13 +98,18 @@ const std::vector<Tensor>& Plan::run(std::span<const Tensor> inputs) {
 }
 
 const std::vector<Tensor>& Plan::run() {
-  impl_->run();
+  impl().run();
   return impl_->network.outputs;
 }
 
-const std::vector<Tensor>& Plan::inputs() const { return impl_->network.inputs; }
-const std::vector<Tensor>& Plan::outputs() const { return impl_->network.outputs; }
-std::size_t Plan::nbytes() const { return impl_->block_bytes + impl_->scratch.nbytes(); }
-std::size_t Plan::size() const { return impl_->network.calls.size(); }
+const std::vector<Tensor>& Plan::inputs() const { return impl().network.inputs; }
+const std::vector<Tensor>& Plan::outputs() const { return impl().network.outputs; }
+std::size_t Plan::nbytes() const { return impl().block_bytes + impl().scratch.nbytes(); }
+std::size_t Plan::size() const { return impl().network.calls.size(); }
+
+Plan::Impl& Plan::impl() const {
+  ADJOINT_CHECK(static_cast<bool>(impl_), "Plan: it must hold a network; got one that was moved from");
+  return *impl_;
+}
 
 }  // namespace adjoint::nn

@@ -32,9 +32,9 @@ struct PlanOptions {
   int threads = 1;
 };
 
-/// For tensors on the CPU. Any number of plans may share a network's parameters and their packed forms; each runs on
-/// one thread at a time. Plans of one network must be made and destroyed by one thread at a time, while no other thread
-/// calls the network itself.
+/// For tensors on the CPU. All functions of a moved-from Plan throw Error. Any number of plans may share a network's
+/// parameters and their packed forms; each runs on one thread at a time. Plans of one network must be made and
+/// destroyed by one thread at a time, while no other thread calls the network itself.
 ///
 /// The parameters, and every other tensor that the network reads, are frozen (nn/freeze.h) while the Plan lives:
 /// writing to them throws Error.
@@ -82,6 +82,7 @@ class ADJOINT_API Plan {
 
  private:
   struct Impl;
+  Impl& impl() const;
   Owned<Impl> impl_;
 };
 

@@ -70,7 +70,7 @@ struct ADJOINT_API Context {
   ProfilePlace place = {};
   /// The task of parallel_for that runs: another task must not use its tapes. Set by parallel_for.
   const void* task = nullptr;
-  /// True on a pool thread, and inside parallel_for: nested loops run serially. Set by parallel_for.
+  /// True on a pool thread, and inside parallel_for: nested loops run serially. Set by parallel_for and Plan.
   bool inside_task = false;
   /// The category of new tensors' memory, initially kOther. Set by MemoryScope.
   MemoryCategory memory_category = {};

@@ -59,8 +59,9 @@ ADJOINT_API void save_onnx(const std::filesystem::path& path, const TensorFuncti
 
 /// Writes the computation that f runs on `inputs`, completely or not at all. Parameters, and everything else that does
 /// not depend on the inputs, are stored as constants: weight normalisation and such become plain weights. ONNX's
-/// checker has then read the model. The elements of `inputs` matter only if the course of f depends on them. Inputs, outputs
-/// and weights of bfloat16 stay so; nodes between them compute in float32, which rounds less often than f itself.
+/// checker has then read the model. The elements of `inputs` matter only if the course of f depends on them. Inputs,
+/// outputs and weights of bfloat16 stay so; nodes between them compute in float32, which rounds less often than f
+/// itself.
 ///
 /// Throws Error, naming the operator and the module, if f uses an operator that ONNX does not have, random numbers, or
 /// elements of a tensor that depends on an input (item(), data()); if a fixed size or another course of f contradicts

@@ -1,9 +1,8 @@
 // How reductions combine two values, for host and device alike, and the types in which they do it.
 //
-// A rule provides the parts of a reduction's stages: Acc, the type of unfinished results, and Out; identity();
-// combine(a, b) of two Acc; add(acc, x) and close(acc), by which elements become one Acc; finish(acc), an Out. A rule
-// may have open(x), which starts accumulators that are used side by side, add_open(acc, x) and join(a, b) of two of
-// them.
+// A rule provides what a reduction's stages need: Acc, the type of unfinished results, and Out; identity(); combine(a,
+// b) of two Acc; add(acc, x) and close(acc), by which elements become one Acc; finish(acc), an Out. A rule may have
+// open(x), which starts accumulators that are used side by side, add_open(acc, x) and join(a, b) of two of them.
 #pragma once
 
 #include <adjoint/core/tensor/convert.h>

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace adjoint::nn {
@@ -218,6 +219,9 @@ TEST(Plan, RefusesWhatItCannotRepeat) {
   EXPECT_ERROR(plan.run({x.to(kFloat64)}), "got float64");
   EXPECT_ERROR(plan.run({Tensor()}), "got Tensor{}");
   EXPECT_ERROR(plan.run({x, x}), "there must be 1 inputs; got 2");
+  const Plan taken = std::move(plan);
+  EXPECT_ERROR(plan.run({x}), "got one that was moved from");
+  EXPECT_EQ(taken.size(), 0U);
 }
 
 TEST(Plan, ErrorsOfARunNameTheOperator) {
