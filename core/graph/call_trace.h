@@ -42,7 +42,7 @@ namespace detail {
 class PlannedCall;  // core/graph/planned_call.h
 
 /// A call of an operator.
-class OperatorCall {
+class ADJOINT_API OperatorCall {
  public:
   const char* const name;
   const std::span<const Tensor> in, out;
