@@ -12,10 +12,10 @@
 namespace adjoint::nn::detail {
 
 /// f(inputs) under `trace`, with nothing recorded. Errors name the modules that they come from.
-std::vector<Tensor> run_traced(adjoint::detail::CallTrace& trace, const TensorFunction& f,
-                               const std::vector<Tensor>& inputs);
+ADJOINT_API std::vector<Tensor> run_traced(adjoint::detail::CallTrace& trace, const TensorFunction& f,
+                                           const std::vector<Tensor>& inputs);
 /// The function that the program called, for an error, to which modules add their paths.
-const char* called_function();
+ADJOINT_API const char* called_function();
 /// Throws an Error that begins with its own text inside an operator's scope, too; the scopes that it ends restore their
 /// names.
 template <class... Args>
