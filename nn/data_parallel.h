@@ -98,7 +98,7 @@ class DataParallel {
   /// 1, for max_ctas below 0 other than kAutomatic, and if a parameter that requires a gradient belongs to another live
   /// DataParallel; for one that is thawed later the sweep throws.
   explicit DataParallel(const M& module, const DataParallelOptions& options = {})
-      : module_(module), reducer_(std::make_unique<detail::Reducer>(module_, options)) {}
+      : module_(module), reducer_(new detail::Reducer(module_, options)) {}
 
   /// module(inputs...).
   template <class... Inputs>

@@ -9,6 +9,7 @@
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/nn/freeze.h>
 #include <adjoint/nn/planned_network.h>
+#include <adjoint/nn/traced.h>
 
 #include <utility>
 

@@ -72,7 +72,17 @@ class Recorder final : public CallTrace {
     for (const Tensor& result : call.out) {
       if (result.defined()) own(result);
     }
-    if (planned != nullptr) calls.push_back(std::move(planned));
+    if (planned == nullptr) return;
+    if (!call.in_place || call.out[0].is_contiguous()) {
+      calls.push_back(std::move(planned));
+      return;
+    }
+    const Tensor target = call.out[0];  // kernels write contiguous results
+    planned->out[0] = make_tensor({target.shape(), target.dtype()}, target.device());
+    own(planned->out[0]);
+    auto copy = std::make_unique<PlannedCopy>(planned->out[0], target);
+    calls.push_back(std::move(planned));
+    calls.push_back(std::move(copy));
   }
 
   void overwrites(const Tensor& target) override {

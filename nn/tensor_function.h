@@ -23,8 +23,6 @@ using TensorFunction = std::function<std::vector<Tensor>(const std::vector<Tenso
 /// Throw Error, naming `op`: for a call with so many inputs, and for a module in training mode.
 [[noreturn]] ADJOINT_API void wrong_number_of_inputs(const char* op, std::size_t inputs);
 ADJOINT_API void check_evaluated(const char* op, const Module& module);
-/// Throws Error, naming `op`, without inputs and for an undefined one.
-void check_inputs(const char* op, const std::vector<Tensor>& inputs);
 
 inline std::vector<Tensor> listed(Tensor result) { return {std::move(result)}; }
 inline std::vector<Tensor> listed(std::vector<Tensor> results) { return results; }

@@ -37,7 +37,7 @@ void check_evaluated(const char* op, const Module& module) {
   }
 }
 
-ADJOINT_API void check_inputs(const char* op, const std::vector<Tensor>& inputs) {
+void check_inputs(const char* op, const std::vector<Tensor>& inputs) {
   ADJOINT_CHECK(!inputs.empty(), "{}: there must be an input; got {}", op, inputs.size());
   for (const Tensor& input : inputs) {
     ADJOINT_CHECK(input.defined(), "{}: inputs must be defined; got Tensor{{}} among {}", op, inputs.size());

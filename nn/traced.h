@@ -3,6 +3,7 @@
 
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/base/context.h>
+#include <adjoint/core/base/export.h>
 #include <adjoint/core/graph/call_trace.h>
 #include <adjoint/nn/tensor_function.h>
 
@@ -11,6 +12,8 @@
 
 namespace adjoint::nn::detail {
 
+/// Throws Error, naming `op`, without inputs and for an undefined one.
+ADJOINT_API void check_inputs(const char* op, const std::vector<Tensor>& inputs);
 /// f(inputs) under `trace`, with nothing recorded. Errors name the modules that they come from.
 ADJOINT_API std::vector<Tensor> run_traced(adjoint::detail::CallTrace& trace, const TensorFunction& f,
                                            const std::vector<Tensor>& inputs);

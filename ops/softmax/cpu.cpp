@@ -2,12 +2,12 @@
 // element of each column; for the exponentials and, while they are in the L1 cache, their sums; and for the quotients.
 #include <adjoint/core/base/cpu_targets.h>
 #include <adjoint/core/base/parallel.h>
+#include <adjoint/core/memory/scratch.h>
 #include <adjoint/core/tensor/convert_spans.h>
 #include <adjoint/ops/reduce/cpu/stages.h>
 #include <adjoint/ops/softmax/kernels.h>
 
 #include <algorithm>
-#include <memory>
 #include <type_traits>
 
 namespace adjoint::cpu {
@@ -174,11 +174,12 @@ void for_blocks(const SoftmaxAttr& attr, std::int64_t copies, const Block& block
   const auto room = static_cast<std::size_t>(std::min(kChunkElements, extent * most) + copies * extent * most);
   parallel_ranges(attr.outer * blocks, std::max<std::int64_t>(1, kTaskElements / (extent * most)),
                   [&](std::int64_t begin, std::int64_t end) {
-                    const auto memory = std::make_unique_for_overwrite<A[]>(room);
+                    ScratchVector<A> memory;
+                    memory.reserve(room);  // not initialised: a block writes what it reads
                     for (std::int64_t item = begin; item < end; ++item) {
                       const std::int64_t column = item % blocks * kColumns;
                       const Rows rows{extent, std::min(kColumns, inner - column), inner};
-                      block(item / blocks * extent * inner + column, rows, memory.get());
+                      block(item / blocks * extent * inner + column, rows, memory.data());
                     }
                   });
 }

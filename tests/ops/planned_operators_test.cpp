@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <string>
@@ -13,12 +14,12 @@
 namespace adjoint {
 namespace {
 
-// Those that read elements or draw random numbers, with a part of the Error.
+// Those that read elements or draw random numbers, functions or cases, with a part of the Error.
 const std::map<std::string, std::string>& refused() {
-  static const std::string elements = "reads elements", random = "must not use random numbers";
+  static const std::string elements = "reads elements";
   static const std::map<std::string, std::string> functions = {
       {"ctc_loss", elements},
-      {"gradient_penalty", ""},
+      {"gradient_penalty", "Plan: a network must"},
       {"index/mask", elements},
       {"index/mask_and_tensor", elements},
       {"index/scalars", elements},
@@ -39,6 +40,10 @@ bool same_bits(const Tensor& a, const Tensor& b) {
   return x.numel() == 0 || std::memcmp(x.raw_data(), y.raw_data(), x.nbytes()) == 0;
 }
 
+bool is_empty(const std::vector<Tensor>& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return x.numel() == 0; });
+}
+
 // In the reverse order, where the elements may stand anywhere.
 std::vector<Tensor> reversed(const std::vector<Tensor>& inputs) {
   std::vector<Tensor> all;
@@ -52,11 +57,12 @@ TEST(PlannedOperators, HaveTheBitsOfTheirCalls) {
     for (const testing::OperatorCase& c : family.cases) {
       for (const testing::OperatorExample& example : testing::operator_examples(c)) {
         SCOPED_TRACE(c.name);
-        const auto found = refused().find(c.name);
+        auto found = refused().find(c.name);
+        if (found == refused().end()) found = refused().find(c.name.substr(0, c.name.find('/')));
         std::vector<Tensor> expected;
         try {
           nn::Plan plan(c.call, example.inputs);
-          EXPECT_TRUE(found == refused().end()) << "it was planned";
+          EXPECT_TRUE(found == refused().end() || is_empty(example.inputs)) << "it was planned";
           ++planned;
           for (const std::vector<Tensor>& inputs : {example.inputs, reversed(example.inputs), example.inputs}) {
             try {

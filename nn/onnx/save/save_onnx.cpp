@@ -5,6 +5,7 @@
 #include <adjoint/nn/onnx/save/model.h>
 #include <adjoint/nn/onnx/save/passes.h>
 #include <adjoint/nn/onnx/save/trace.h>
+#include <adjoint/nn/traced.h>
 #include <adjoint/ops/join/join.h>
 
 #include <algorithm>
