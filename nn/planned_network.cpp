@@ -16,6 +16,7 @@
 namespace adjoint::nn::detail {
 namespace {
 
+using adjoint::detail::bytes_of;
 using adjoint::detail::CallTrace;
 using adjoint::detail::OperatorCall;
 using adjoint::detail::PlannedCall;
@@ -40,17 +41,6 @@ Tensor moved(const Tensor& tensor, const std::shared_ptr<Storage>& storage) {
   return Tensor(std::move(impl));
 }
 
-// All bytes of a tensor's storage.
-Tensor bytes_of(const Tensor& tensor) {
-  auto impl = std::make_shared<TensorImpl>();
-  impl->storage = tensor.impl()->storage;
-  impl->numel = static_cast<std::int64_t>(impl->storage->nbytes());
-  impl->shape = {impl->numel};
-  impl->strides = {1};
-  impl->dtype = kUInt8;
-  return Tensor(std::move(impl));
-}
-
 // A storage is the network's if its elements depend on inputs, and then stays so: what is written there later is
 // written again in each run. All other storages hold constants.
 class Recorder final : public CallTrace {
@@ -67,7 +57,7 @@ class Recorder final : public CallTrace {
     const TraceScope paused(nullptr);
     std::unique_ptr<PlannedCall> planned = call.planned();
     if (call.in_place && !is_own(call.out[0]) && needs_elements_before(call)) {
-      calls.push_back(std::make_unique<PlannedCopy>(before_write_, bytes_of(call.out[0])));
+      calls.push_back(std::make_unique<PlannedCopy>(before_write_, bytes_of(call.out[0].impl()->storage)));
     }
     for (const Tensor& result : call.out) {
       if (result.defined()) own(result);
@@ -88,7 +78,7 @@ class Recorder final : public CallTrace {
   void overwrites(const Tensor& target) override {
     if (owned_.count(storage_of(target)) != 0) return;
     const TraceScope paused(nullptr);
-    before_write_ = bytes_of(target).clone();
+    before_write_ = bytes_of(target.impl()->storage).clone();
     keep_for_earlier_calls(target);
   }
 
@@ -123,7 +113,7 @@ class Recorder final : public CallTrace {
     for (const auto& call : calls) {
       for (Tensor& operand : call->in) {
         if (!operand.defined() || storage_of(operand) != storage_of(constant)) continue;
-        if (!copy.defined()) copy = bytes_of(constant).clone();
+        if (!copy.defined()) copy = bytes_of(constant.impl()->storage).clone();
         operand = moved(operand, copy.impl()->storage);
       }
     }

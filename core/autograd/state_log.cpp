@@ -13,6 +13,8 @@ namespace {
 
 std::atomic<std::uint64_t> last_number{0};
 
+}  // namespace
+
 Tensor bytes_of(const std::shared_ptr<Storage>& storage) {
   auto impl = std::make_shared<TensorImpl>();
   impl->storage = storage;
@@ -22,6 +24,8 @@ Tensor bytes_of(const std::shared_ptr<Storage>& storage) {
   impl->dtype = kUInt8;
   return Tensor(std::move(impl));
 }
+
+namespace {
 
 State state_of(const std::shared_ptr<Storage>& storage) {
   const MemoryScope scope(MemoryCategory::kSaved);

@@ -47,6 +47,8 @@ class ADJOINT_API StateLog {
   States states_;
 };
 
+/// All bytes of a storage, as uint8.
+ADJOINT_API Tensor bytes_of(const std::shared_ptr<Storage>& storage);
 /// Runs f() with the contents in `earlier`; afterwards restores everything, even if f throws.
 void from_states(const States& earlier, const std::function<void()>& f);
 

@@ -66,7 +66,7 @@ void count_optimizer_step() { optimizer_steps.fetch_add(1, std::memory_order_rel
 
 namespace {
 
-// The warning about the leaves for which it is time; empty if there are none.
+// Returns the warning about the leaves for which it is time, or an empty string.
 std::string message_about(const std::vector<const TensorImpl*>& leaves) {
   std::vector<std::pair<const TensorImpl*, std::shared_ptr<const ParameterPlace>>> due;
   {
