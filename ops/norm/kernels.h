@@ -1,6 +1,6 @@
 // Normalisation by device. x is seen as (samples, groups, depth, inner): channels are groups * depth, with one weight
 // and bias each. Statistics cover (depth, inner), or the samples too. A row is (depth, inner) of one sample and group,
-// and is contiguous in memory.
+// and is contiguous in memory, or memory holds (samples, inner, groups, depth).
 #pragma once
 
 #include <adjoint/core/tensor/tensor.h>
@@ -18,6 +18,7 @@ struct NormAttr {
   bool given = false;   // statistics are an operand
   bool wide =
       false;  // weight and bias have the type in which x is computed, and depth is 1; otherwise they have x's dtype
+  bool channels_last = false;  // in memory, channels lie behind `inner`; CUDA kernels alone take it
   double eps = 0.0;
   Activation activation = {};  // one that convolutions can fuse
 

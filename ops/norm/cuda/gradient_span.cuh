@@ -29,6 +29,23 @@ __device__ Sums<A> add_lanes(const Sums<A>& sums, int lanes) {
   return combine_lanes<kThreads>(sums, lanes, [](Sums<A> a, Sums<A> b) { return AddSums<A>{}.combine(a, b); });
 }
 
+// Sums of (channels, chunks) over a row, times the channel's weight.
+template <class T>
+struct WeightedSums {
+  using A = compute_t<T>;
+  using In = Sums<A>;
+  const Sums<A>* data;
+  ChannelNumbers<T> weight;
+  std::int64_t chunks, channels;
+
+  __device__ In load(std::int64_t i) const { return data[i]; }
+  __device__ Sums<A> value(In in, std::int64_t i) const {
+    if (weight.data == nullptr) return in;
+    const A by = weight[i / chunks % channels];
+    return {in.plain * by, in.normal * by};
+  }
+};
+
 // The values of a span that gradients read.
 template <class T>
 struct Loaded {

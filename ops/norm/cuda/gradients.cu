@@ -1,6 +1,7 @@
 // The gradients of normalisation on CUDA.
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/core/tensor/copy.h>
+#include <adjoint/ops/norm/cuda/column_gradients.cuh>
 #include <adjoint/ops/norm/cuda/held_gradients.cuh>
 
 namespace adjoint::cuda {
@@ -171,23 +172,6 @@ struct GradientElements {
   }
 };
 
-// Sums of (channels, chunks) over a row, times the channel's weight.
-template <class T>
-struct WeightedSums {
-  using A = compute_t<T>;
-  using In = Sums<A>;
-  const Sums<A>* data;
-  ChannelNumbers<T> weight;
-  std::int64_t chunks, channels;
-
-  __device__ In load(std::int64_t i) const { return data[i]; }
-  __device__ Sums<A> value(In in, std::int64_t i) const {
-    if (weight.data == nullptr) return in;
-    const A by = weight[i / chunks % channels];
-    return {in.plain * by, in.normal * by};
-  }
-};
-
 template <class T>
 void run_gradients(std::span<const Tensor> in, std::span<Tensor> out, const NormAttr& attr) {
   using A = compute_t<T>;
@@ -199,6 +183,7 @@ void run_gradients(std::span<const Tensor> in, std::span<Tensor> out, const Norm
   T *const dx = mutable_or_null<T>(out[0]), *const dresidual = mutable_or_null<T>(out[3]);
   const auto norm = norm_of<T>(in.subspan(1), attr, static_cast<const Statistics<A>*>(in[5].raw_data()),
                                aligned(in[0]) && aligned(out[0]) && aligned(out[3]));
+  if (attr.channels_last) return run_column_gradients(norm, attr, device, grad, out);
   const bool shared = dx != nullptr && !attr.given, one_block = !attr.across && length <= kLongestRow;
   HeldRows held;
   constexpr std::int64_t kMostRowsAThread = 64;  // keeps sums short

@@ -1,5 +1,6 @@
 // Normalisation on CUDA: statistics, and y from them.
 #include <adjoint/core/cuda/backend.h>
+#include <adjoint/ops/norm/cuda/column_normalize.cuh>
 #include <adjoint/ops/norm/cuda/held_normalize.cuh>
 
 #include <cmath>
@@ -214,6 +215,7 @@ void run_normalize(std::span<const Tensor> in, std::span<Tensor> out, const Norm
   Tensor statistics = attr.given ? in[4] : out[1];
   auto* const found = attr.given ? nullptr : array<Statistics<A>>(statistics);
   const auto norm = norm_of<T>(in, attr, static_cast<const Statistics<A>*>(statistics.raw_data()), aligned(out[0]));
+  if (attr.channels_last) return run_columns(norm, attr, statistics, device, y);
   HeldRows held;
   constexpr std::int64_t kMostRowsAThread = 8;  // faster than 16 or 64 (bench/lab/LOG.md)
   const int held_packs = norm.residual != nullptr ? 0 : plan_held(norm, attr, kMostRowsAThread, held);

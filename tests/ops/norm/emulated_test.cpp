@@ -33,8 +33,8 @@ std::string describe(const Case& c, DType dtype) {
   return to_string(dtype) + " (" + std::to_string(a.samples) + ", " + std::to_string(a.groups) + ", " +
          std::to_string(a.depth) + ", " + std::to_string(a.inner) + ")" + (a.across ? " across" : "") +
          (a.centred ? "" : " about 0") + (a.given ? " given" : "") + (a.activation.is_none() ? "" : " activated") +
-         (c.weighted ? " weighted" : "") + (a.wide ? " wide" : "") + (c.residual ? " residual" : "") + " at " +
-         std::to_string(c.offset);
+         (c.weighted ? " weighted" : "") + (a.wide ? " wide" : "") + (c.residual ? " residual" : "") +
+         (a.channels_last ? " channels_last" : "") + " at " + std::to_string(c.offset);
 }
 
 struct Results {
@@ -86,24 +86,29 @@ void check(const Case& c, DType dtype, std::uint64_t seed) {
   const double tolerance = dtype == kFloat64 ? 1e-11 : dtype == kFloat32 ? 2e-6 : dtype == kFloat16 ? 2e-3 : 1e-2;
   const Shape shape{a.samples, a.channels(), a.inner}, channels{a.channels()};
   const DType wide = dtype == kFloat64 ? kFloat64 : kFloat32;
+  // Images stand in memory's order: with channels last, (samples, inner, channels).
+  const Shape placed_shape = a.channels_last ? Shape{a.samples, a.inner, a.channels()} : shape;
+  const auto logical = [&](const Tensor& t) { return a.channels_last ? t.permute({0, 2, 1}).contiguous() : t; };
   const auto drawn = [&](const Shape& of, bool is_wide = false) {
     return placed(reals(of.numel(), ++seed), of, is_wide ? wide : dtype, c.offset);
   };
-  const std::array<Tensor, 4> in{drawn(shape), c.weighted ? drawn(channels, a.wide) : Tensor{},
-                                 c.weighted ? drawn(channels, a.wide) : Tensor{}, c.residual ? drawn(shape) : Tensor{}};
-  const Tensor grad = drawn(shape);
+  const std::array<Tensor, 4> in{drawn(placed_shape), c.weighted ? drawn(channels, a.wide) : Tensor{},
+                                 c.weighted ? drawn(channels, a.wide) : Tensor{},
+                                 c.residual ? drawn(placed_shape) : Tensor{}};
+  const Tensor grad = drawn(placed_shape);
   Tensor statistics;
   if (a.given) {
     statistics = Tensor::from_vector(reals(a.groups * 3, ++seed), {a.groups, 3}, {.dtype = wide});
     statistics = statistics.abs() * Tensor::from_vector({1.0, 0.0, 1.0}, {1, 3}, {.dtype = wide});
   }
-  const Results expected = composed(a, in, a.given ? statistics.to(kFloat64) : Tensor{}, grad);
+  const std::array<Tensor, 4> seen{logical(in[0]), in[1], in[2], c.residual ? logical(in[3]) : Tensor{}};
+  const Results expected = composed(a, seen, a.given ? statistics.to(kFloat64) : Tensor{}, logical(grad));
 
-  std::array<Tensor, 2> out{unwritten(shape, dtype, c.offset),
+  std::array<Tensor, 2> out{unwritten(placed_shape, dtype, c.offset),
                             unwritten({a.given ? 0 : a.statistics(), kStatisticsFields}, wide, 0)};
   cuda::emulated_seed = seed;
   cuda::normalize(std::array{in[0], in[1], in[2], in[3], statistics}, out, a);
-  expect_close("y", out[0], expected.y, tolerance);
+  expect_close("y", logical(out[0]), expected.y, tolerance);
 
   const Tensor kept = a.given ? statistics : out[1];
   // All of them; x's alone; the parameters' alone.
@@ -117,7 +122,8 @@ void check(const Case& c, DType dtype, std::uint64_t seed) {
     cuda::normalize_gradients(std::array{grad, in[0], in[1], in[2], in[3], kept}, found, a);
     constexpr std::array kNames{"x's", "weight's", "bias's", "residual's"};
     for (std::size_t i = 0; i < found.size(); ++i) {
-      if (found[i].numel() > 0) expect_close(kNames[i], found[i], expected.gradients[i], 4 * tolerance);
+      if (found[i].numel() == 0) continue;
+      expect_close(kNames[i], i == 0 || i == 3 ? logical(found[i]) : found[i], expected.gradients[i], 4 * tolerance);
     }
   }
 }
@@ -139,6 +145,11 @@ NormAttr batch(std::int64_t samples, std::int64_t channels, std::int64_t inner, 
 
 NormAttr wide(NormAttr attr) {
   attr.wide = true;
+  return attr;
+}
+
+NormAttr last(NormAttr attr) {
+  attr.channels_last = true;
   return attr;
 }
 
@@ -212,6 +223,26 @@ TEST(NormEmulated, Batches) {
   }
 }
 
+TEST(NormEmulated, ChannelsLast) {
+  for (const DType dtype : {kFloat32, kBFloat16, kFloat16, kFloat64}) {
+    std::uint64_t seed = 400;
+    for (const Activation& activation : {Activation{}, kSiLU}) {
+      for (const bool given : {false, true}) {
+        check({last(batch(3, 16, 50, activation, given)), true, true}, dtype, ++seed);      // whole packs of channels
+        check({last(batch(3, 5, 50, activation, given)), true, true}, dtype, ++seed);       // none
+        check({last(batch(2, 24, 1, activation, given)), false, false, 1}, dtype, ++seed);  // unaligned
+      }
+      check({last(groups(3, 4, 6, 35, activation)), true, true}, dtype, ++seed);
+      check({last(groups(2, 3, 1, 40, activation))}, dtype, ++seed);
+      check({last(groups(2, 1, 8, 33, activation)), false, true}, dtype, ++seed);
+    }
+    const std::int64_t pack = 16 / element_size(dtype);
+    check({last(batch(2, 70 * pack, 9))}, dtype, ++seed);    // two blocks side by side
+    check({last(batch(2, 8 * pack, 3000))}, dtype, ++seed);  // many along the positions
+    check({last(groups(2, 4, 2 * pack, 1500, kSiLU))}, dtype, ++seed);
+  }
+}
+
 // Of batches and of each sample, in rows that a block takes, that are cut, and that are all of their channel.
 TEST(NormEmulated, WideParameters) {
   for (const DType dtype : {kBFloat16, kFloat16}) {
@@ -220,6 +251,7 @@ TEST(NormEmulated, WideParameters) {
       for (const std::int64_t inner : {1, 7, 97, 9000}) {
         for (const bool given : {false, true}) {
           check({wide(batch(3, 4, inner, activation, given)), true, true}, dtype, ++seed);
+          check({last(wide(batch(3, 8, inner, activation, given))), true, true}, dtype, ++seed);
         }
         if (inner == 1) continue;
         check({wide(groups(3, 4, 1, inner, activation))}, dtype, ++seed);
