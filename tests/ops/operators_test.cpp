@@ -259,9 +259,11 @@ TEST_P(OperatorsCuda, AgreesWithTheCPU) {
         expect_close("gradient " + std::to_string(i), found.gradients[i].to(kCPU), expected.gradients[i],
                      4 * tolerance);
       }
+      // Without a tape, as strided operands: a NaN's bits differ where a recorded call is composed of others.
+      const std::vector<Tensor> packed = c.call(there);
       const std::vector<Tensor> strided = c.call(prepared(example.inputs, dtype, kCUDA, true));
       for (std::size_t i = 0; i < strided.size(); ++i) {
-        testing::expect_same_bits("strided", strided[i].to(kCPU), found.results[i].to(kCPU));
+        testing::expect_same_bits("strided", strided[i].to(kCPU), packed[i].to(kCPU));
       }
     }
   }
