@@ -4,10 +4,11 @@
     bench/channels_last.py [--layers everyday] [--batches 4,16] [--precisions bfloat16,tf32] [--cases vgg] [--out FILE]
 
 The program runs the 2-D layers of bench/layers/<layers>.csv, and times forward, input gradient and weight gradient each
-alone. Both sides get images and gradients in torch.channels_last. PyTorch gets its filter in channels_last too;
-adjoint.torch gets a contiguous filter, as its modules keep them. Both sides take turns in one process, call by call,
-with a cold L2 and cudnn.benchmark. Times are medians of the GPU's time. compare_pytorch.py, whose functions this
-program uses, describes the floor. The program compares results with PyTorch's, and fails if they differ.
+alone. Both sides get images and gradients in torch.channels_last. PyTorch gets its filter in it too; adjoint.torch gets
+its filter as its modules keep it after to(memory_format=torch.channels_last), or as --filter says. Both sides take turns
+in one process, call by call, with a cold L2 and cudnn.benchmark. Times are medians of the GPU's time.
+compare_pytorch.py, whose functions this program uses, describes the floor. The program compares results with PyTorch's,
+and fails if they differ.
 
 Layers without a batch of their own run at each of --batches. The program needs PyTorch with CUDA, and the shared
 library in ADJOINT_LIBRARY or build/. It writes --out, by default bench/results/channels_last.md.
@@ -18,6 +19,7 @@ import collections
 import dataclasses
 import pathlib
 import sys
+import types
 
 import torch
 import torch.nn.functional as F
@@ -26,6 +28,7 @@ from compare_pytorch import DTYPES, PARTS, ROOT, TOLERANCE, channels_last, diffe
 from compare_pytorch import geometric_mean, measure_rates, milliseconds, part_call, set_precision
 
 import adjoint.torch as adj
+from adjoint.torch.modules import may_stay_in_channels_last
 import layers
 
 OPERATORS = PARTS[:3]
@@ -33,7 +36,14 @@ LEAST_MS = 0.01  # a layer counts as slower only if cuDNN takes longer
 LARGE_FLOOR_MS, LARGE_CHANNELS = 0.05, 64
 
 
-def measure(layer, precision, rates, repeats):
+def filter_of(layer, w, choice):
+    """Returns the filter as adjoint.torch's modules keep it ("held"), or in the chosen format."""
+    module = types.SimpleNamespace(groups=layer.groups, in_channels=layer.in_channels, out_channels=layer.out_channels)
+    held = choice == "held" and may_stay_in_channels_last(module, w)
+    return channels_last(w) if held or choice == "channels_last" else w
+
+
+def measure(layer, precision, rates, repeats, filter_choice):
     """Returns {operator: (our time, cuDNN's, the floor)} in ms, and the largest difference of a result."""
     torch.manual_seed(0)
     shapes = (layer.input_shape, layer.weight_shape, layer.output_shape)
@@ -42,7 +52,7 @@ def measure(layer, precision, rates, repeats):
     ours, theirs = getattr(adj, name), getattr(F, name)
     x, dy = channels_last(x), channels_last(dy)
     sides = {
-        "adjoint": (lambda x, w: ours(x, w, **layer.attributes), (x, w, dy)),
+        "adjoint": (lambda x, w: ours(x, w, **layer.attributes), (x, filter_of(layer, w, filter_choice), dy)),
         "pytorch": (lambda x, w: theirs(x, w, **layer.attributes), (x, channels_last(w), dy)),
     }
     times = {}
@@ -104,6 +114,7 @@ def main():
     parser.add_argument("--precisions", default="bfloat16,tf32")
     parser.add_argument("--cases", default="", help="only layers whose names contain one of these words")
     parser.add_argument("--repeats", type=int, default=11)
+    parser.add_argument("--filter", choices=("held", "channels_last", "contiguous"), default="held", help="Adjoint's")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results/channels_last.md")
     arguments = parser.parse_args()
     torch.backends.cudnn.benchmark = True
@@ -119,7 +130,7 @@ def main():
         set_precision(precision)
         results = []
         for layer in read_layers(arguments):
-            times, error = measure(layer, precision, rates, arguments.repeats)
+            times, error = measure(layer, precision, rates, arguments.repeats, arguments.filter)
             results.append((layer, times))
             if not error < TOLERANCE[precision]:
                 wrong += 1

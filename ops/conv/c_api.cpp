@@ -125,8 +125,11 @@ Activation to_activation(const char* op, const adjoint_activation* activation) {
 
 /// Frozen if `frozen` is not null.
 Tensor view_filter(const void* filter, adjoint_frozen_filter* frozen, const ConvGeometry& g,
-                   const TensorOptions& options) {
-  Tensor tensor = view(filter, filter_shape(g), options);
+                   const TensorOptions& options, MemoryFormat format = kContiguous) {
+  const Shape shape = filter_shape(g);
+  Tensor tensor = format == kContiguous
+                      ? view(filter, shape, options)
+                      : view(filter, {shape[0], shape[2], shape[3], shape[1]}, options).permute({0, 3, 1, 2});
   if (frozen != nullptr) tensor.impl()->storage->set_forms(frozen->forms);
   return tensor;
 }
@@ -155,12 +158,15 @@ int run_conv_transpose(const char* op, const adjoint_context* context, const adj
 // Views stand for operands in channels_last: their addresses are checked, and their storage is the caller's.
 int run_channels_last(const char* op, const adjoint_context* context, const adjoint_conv_geometry* geometry,
                       bool transposed, adjoint_frozen_filter* frozen, const adjoint_activation* activation,
-                      const void* source, const void* filter, const void* bias, void* result) {
+                      bool filter_is_channels_last, const void* source, const void* filter, const void* bias,
+                      void* result) {
   bool is_done = false;
   const int status = guarded(op, context, geometry, [&](const ConvGeometry& g, const TensorOptions& options) {
     const ConvAttr attr{g, to_activation(op, activation)};
     const Shape shapes[] = {image_shape(g), feature_shape(g)};
-    const std::array in{view(source, shapes[transposed ? 1 : 0], options), view_filter(filter, frozen, g, options),
+    const MemoryFormat format = filter_is_channels_last ? kChannelsLast : kContiguous;
+    const std::array in{view(source, shapes[transposed ? 1 : 0], options),
+                        view_filter(filter, frozen, g, options, format),
                         bias == nullptr ? Tensor{} : view(bias, {shapes[transposed ? 0 : 1][1]}, options)};
     Tensor out = view(result, shapes[transposed ? 0 : 1], options);
     is_done = out.numel() > 0 && ADJOINT_KERNEL(conv_channels_last, options)(in, out, attr, transposed);
@@ -248,27 +254,31 @@ int adjoint_conv_transpose_activated(const adjoint_context* context, const adjoi
 }
 
 int adjoint_conv_channels_last(const adjoint_context* context, const adjoint_conv_geometry* geometry,
-                               adjoint_frozen_filter* frozen, const adjoint_activation* activation, const void* image,
-                               const void* filter, const void* bias, void* feature) {
-  return run_channels_last("adjoint_conv_channels_last", context, geometry, false, frozen, activation, image, filter,
-                           bias, feature);
+                               adjoint_frozen_filter* frozen, const adjoint_activation* activation,
+                               int filter_is_channels_last, const void* image, const void* filter, const void* bias,
+                               void* feature) {
+  return run_channels_last("adjoint_conv_channels_last", context, geometry, false, frozen, activation,
+                           filter_is_channels_last != 0, image, filter, bias, feature);
 }
 
 int adjoint_conv_transpose_channels_last(const adjoint_context* context, const adjoint_conv_geometry* geometry,
                                          adjoint_frozen_filter* frozen, const adjoint_activation* activation,
-                                         const void* feature, const void* filter, const void* bias, void* image) {
-  return run_channels_last("adjoint_conv_transpose_channels_last", context, geometry, true, frozen, activation, feature,
-                           filter, bias, image);
+                                         int filter_is_channels_last, const void* feature, const void* filter,
+                                         const void* bias, void* image) {
+  return run_channels_last("adjoint_conv_transpose_channels_last", context, geometry, true, frozen, activation,
+                           filter_is_channels_last != 0, feature, filter, bias, image);
 }
 
 int adjoint_conv_weight_channels_last(const adjoint_context* context, const adjoint_conv_geometry* geometry,
-                                      const void* image, const void* feature, void* filter) {
+                                      int filter_is_channels_last, const void* image, const void* feature,
+                                      void* filter) {
   bool is_done = false;
   const int status =
       guarded("adjoint_conv_weight_channels_last", context, geometry,
               [&](const ConvGeometry& g, const TensorOptions& options) {
                 const std::array in{view(image, image_shape(g), options), view(feature, feature_shape(g), options)};
-                Tensor out = view(filter, filter_shape(g), options);
+                const MemoryFormat format = filter_is_channels_last != 0 ? kChannelsLast : kContiguous;
+                Tensor out = view_filter(filter, nullptr, g, options, format);
                 is_done =
                     out.numel() > 0 && g.batch > 0 && ADJOINT_KERNEL(conv_weight_channels_last, options)(in, out, g);
               });

@@ -86,22 +86,24 @@ ADJOINT_C_API int adjoint_conv_transpose_frozen(const adjoint_context* context, 
                                                 const void* feature, const void* filter, const void* bias, void* image);
 
 /* adjoint_conv_frozen and adjoint_conv_transpose_frozen of image and feature in channels_last, (N, H, W, C) in memory;
- * the filter is contiguous, and `frozen` may be NULL. On GPUs of sm_90 alone, in half precision and TF32. Returns 1,
- * and enqueues nothing, where no kernel reads them so, or where copies to the contiguous order and back are predicted
- * to take less time. */
+ * the filter is contiguous, or in channels_last, (Cf, kh, kw, Ci), if filter_is_channels_last is not 0. `frozen` may
+ * be NULL. On GPUs of sm_90 alone, in half precision and TF32. Returns 1, and enqueues nothing, where no kernel reads
+ * them so, or where copies to the contiguous order and back are predicted to take less time. */
 ADJOINT_C_API int adjoint_conv_channels_last(const adjoint_context* context, const adjoint_conv_geometry* geometry,
                                              adjoint_frozen_filter* frozen, const adjoint_activation* activation,
-                                             const void* image, const void* filter, const void* bias, void* feature);
+                                             int filter_is_channels_last, const void* image, const void* filter,
+                                             const void* bias, void* feature);
 ADJOINT_C_API int adjoint_conv_transpose_channels_last(const adjoint_context* context,
                                                        const adjoint_conv_geometry* geometry,
                                                        adjoint_frozen_filter* frozen,
-                                                       const adjoint_activation* activation, const void* feature,
+                                                       const adjoint_activation* activation,
+                                                       int filter_is_channels_last, const void* feature,
                                                        const void* filter, const void* bias, void* image);
 
-/* adjoint_conv_weight of such operands, in half precision alone; the filter is contiguous. */
+/* adjoint_conv_weight of such operands, and such a filter. */
 ADJOINT_C_API int adjoint_conv_weight_channels_last(const adjoint_context* context,
-                                                    const adjoint_conv_geometry* geometry, const void* image,
-                                                    const void* feature, void* filter);
+                                                    const adjoint_conv_geometry* geometry, int filter_is_channels_last,
+                                                    const void* image, const void* feature, void* filter);
 
 /* Copies a tensor of extents (N, C, H, W), contiguous as the operators read it, to the order that other frameworks call
  * channels_last, in which a pixel's channels are neighbours: (N, H, W, C) in memory. And the other way. */

@@ -53,13 +53,13 @@ _FUNCTIONS = {
     "adjoint_conv_transpose_activated": 7,
     "adjoint_conv_frozen": 8,
     "adjoint_conv_transpose_frozen": 8,
-    "adjoint_conv_channels_last": 8,
-    "adjoint_conv_transpose_channels_last": 8,
+    "adjoint_conv_channels_last": 9,
+    "adjoint_conv_transpose_channels_last": 9,
     "adjoint_freeze_filter": 0,
     "adjoint_unfreeze_filter": 1,
     "adjoint_frozen_bytes": 1,
     "adjoint_conv_weight": 5,
-    "adjoint_conv_weight_channels_last": 5,
+    "adjoint_conv_weight_channels_last": 6,
     "adjoint_copy_to_channels_last": 4,
     "adjoint_copy_from_channels_last": 4,
 }
@@ -96,7 +96,8 @@ def _load():
             f"{found} ({name}); install them from one tree, or name another library in ADJOINT_LIBRARY"
         )
     try:
-        # Every argument is an address, because ctypes passes a number at less cost than a structure.
+        # Every argument is passed as an address, a few small integers too, because ctypes passes a number at less cost
+        # than a structure.
         for name, count in _FUNCTIONS.items():
             getattr(library, name).argtypes = [ctypes.c_void_p] * count
         library.adjoint_last_error.restype = ctypes.c_char_p

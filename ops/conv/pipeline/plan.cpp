@@ -208,12 +208,16 @@ TensorMapLayout pipeline_source_layout(const PipelinePlan& plan, int phase, cons
   return layout;
 }
 
-TensorMapLayout pipeline_filter_layout(const PipelinePlan& plan, const void* data, DType dtype) {
-  const std::int64_t taps = plan.taps, channels = plan.source.channels, results = plan.result.channels;
+TensorMapLayout pipeline_filter_layout(const PipelinePlan& plan, bool results_innermost, const void* data,
+                                       DType dtype) {
+  const std::int64_t taps = plan.taps, all = plan.source.channels * plan.result.channels * taps;
+  const std::int64_t inner = results_innermost ? plan.result.channels : plan.source.channels,
+                     outer = results_innermost ? plan.source.channels : plan.result.channels;
+  // In halves a line has as many channels as a tile results, so the box is the same both ways.
   return {.data = data,
           .dtype = dtype,
-          .extents = {channels, taps, results, 1, 1},
-          .strides = {1, channels, channels * taps, channels * taps * results, channels * taps * results},
+          .extents = {inner, taps, outer, 1, 1},
+          .strides = {1, inner, inner * taps, all, all},
           .box = {kPipelineLineBytes / plan.element_bytes, 1, kPipelineResults, 1, 1},
           .rounds_to_tf32 = dtype == kFloat32,
           .swizzled = true};

@@ -132,10 +132,11 @@ ADJOINT_API bool plan_pipeline(const PipelineGeometry& geometry, Arithmetic arit
 ADJOINT_API double pipeline_clocks(const PipelinePlan& plan, const Machine& machine);
 
 /// The tensors as the copy engine sees them, channels innermost: a phase of the source in boxes, the filter, (results,
-/// taps, channels), in a tap's of 64 results, and a phase of the result in a warpgroup's tile. All must
-/// begin at multiples of 16 bytes.
+/// taps, channels), in a tap's of 64 results, and a phase of the result in a warpgroup's tile. All must begin at
+/// multiples of 16 bytes. results_innermost: the filter is (channels, taps, results), which wgmma reads in halves.
 ADJOINT_API TensorMapLayout pipeline_source_layout(const PipelinePlan& plan, int phase, const void* data, DType dtype);
-ADJOINT_API TensorMapLayout pipeline_filter_layout(const PipelinePlan& plan, const void* data, DType dtype);
+ADJOINT_API TensorMapLayout pipeline_filter_layout(const PipelinePlan& plan, bool results_innermost, const void* data,
+                                                   DType dtype);
 ADJOINT_API TensorMapLayout pipeline_result_layout(const PipelinePlan& plan, int phase, void* data, DType dtype);
 
 }  // namespace adjoint::cuda

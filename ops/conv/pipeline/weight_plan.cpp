@@ -20,23 +20,27 @@ struct PlacedTap {
   std::int64_t filter;
   Extent3 shift;
 };
-/// At most team_taps taps of one row of the filter.
+/// At most team_taps taps of one row of the filter, or of one column, of which each reads a row below the one before.
 using TapRun = std::vector<PlacedTap>;
 
-/// The runs of each phase of the image.
-std::vector<std::vector<TapRun>> runs_of(const PipelineGeometry& g, const PipelineTensor& image, std::size_t length) {
+/// The runs of each phase of the image, along the width (axis 2) or the height.
+std::vector<std::vector<TapRun>> runs_of(const PipelineGeometry& g, const PipelineTensor& image, std::size_t length,
+                                         std::size_t along) {
+  const std::size_t across = along == 2 ? 1 : 2;
   const std::array<std::vector<AxisTap>, kPipelineAxes> taps{axis_taps(g, 0), axis_taps(g, 1), axis_taps(g, 2)};
   std::vector<std::vector<TapRun>> phases;
   for (std::int64_t phase = 0; phase < image.phases(); ++phase) {
     const Extent3 places = phase_places(image, phase);
     std::vector<TapRun>& runs = phases.emplace_back();
     for (const AxisTap& z : taps[0]) {
-      for (const AxisTap& y : taps[1]) {
-        if (z.source_phase != places[0] || y.source_phase != places[1]) continue;
+      for (const AxisTap& outer : taps[across]) {
+        if (z.source_phase != places[0] || outer.source_phase != places[across]) continue;
         bool begins = true;
-        for (const AxisTap& x : taps[2]) {
-          if (x.source_phase != places[2]) continue;
-          if (begins || runs.back().size() == length) runs.emplace_back();
+        for (const AxisTap& inner : taps[along]) {
+          if (inner.source_phase != places[along]) continue;
+          const AxisTap &y = along == 2 ? outer : inner, &x = along == 2 ? inner : outer;
+          const bool follows = along == 2 || begins || runs.back().back().shift[1] + 1 == y.shift;
+          if (begins || !follows || runs.back().size() == length) runs.emplace_back();
           begins = false;
           runs.back().push_back({(z.tap * g.kernel[1] + y.tap) * g.kernel[2] + x.tap, {z.shift, y.shift, x.shift}});
         }
@@ -61,6 +65,8 @@ bool list_sets(const std::vector<std::vector<TapRun>>& phases, PipelineWeightPla
         for (const PlacedTap& tap : runs[i]) {
           for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) reach[axis].add(tap.shift[axis]);
         }
+        // Rows of the image are read for all taps that a run may have.
+        if (plan.shares_rows) reach[1].add(runs[i].front().shift[1] + kRowTaps - 1);
       }
       for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) halo[axis] = std::max(halo[axis], reach[axis].halo());
       first.push_back({reach[0].first, reach[1].first, reach[2].first});
@@ -72,7 +78,7 @@ bool list_sets(const std::vector<std::vector<TapRun>>& phases, PipelineWeightPla
     plan.box_extents[axis] = static_cast<std::int32_t>(extent);
   }
   for (std::int32_t step = 0; step < kWeightSteps; ++step) {
-    const std::int32_t row = step * kWeightDepth / kPipelineStrip, sample = row / plan.strip_rows;
+    const std::int32_t row = step * plan.step_depth() / kPipelineStrip, sample = row / plan.strip_rows;
     plan.step_rows[step] = sample * plan.box_extents[0] * plan.box_extents[1] + row % plan.strip_rows;
   }
   plan.sets_divider = Divider(static_cast<std::uint32_t>(sets));
@@ -125,11 +131,12 @@ void cut_slices(std::int32_t jobs, const Machine& machine, PipelineWeightPlan& p
 /// Makes the plan with jobs of that form; returns false if no such plan fits.
 bool plan_jobs(const std::vector<std::vector<TapRun>>& phases, const Machine& machine, PipelineWeightPlan& plan) {
   if (!list_sets(phases, plan)) return false;
+  plan.slots = 0;
   plan.slots = static_cast<std::int32_t>(
-      std::min<std::int64_t>(kMostStripSlots, (machine.smem_bytes - kPipelineTableBytes) / plan.slot_bytes()));
+      std::min<std::int64_t>(kMostStripSlots, (machine.smem_bytes - plan.smem_bytes()) / plan.slot_bytes()));
   if (plan.slots < 2) return false;
-  const std::int64_t images = ceil_div(plan.image.channels, std::int64_t{plan.columns}),
-                     features = ceil_div(plan.feature.channels, std::int64_t{plan.feature_panels()} * kWeightLine);
+  const std::int64_t images = ceil_div(plan.image.channels, std::int64_t{plan.image_channels()}),
+                     features = ceil_div(plan.feature.channels, std::int64_t{plan.feature_channels()});
   plan.image_divider = Divider(static_cast<std::uint32_t>(images));
   plan.feature_divider = Divider(static_cast<std::uint32_t>(features));
   const std::int64_t jobs = plan.sets_divider.divisor() * images * features;
@@ -150,18 +157,19 @@ bool plan_jobs(const std::vector<std::vector<TapRun>>& phases, const Machine& ma
 
 bool plan_pipeline_weight(const PipelineGeometry& g, Arithmetic arithmetic, const Machine& machine,
                           PipelineWeightPlan& plan) {
-  if (g.transposed || element_bytes(arithmetic) != 2) return false;
+  if (g.transposed || is_split(arithmetic)) return false;
   PipelineWeightPlan candidate{};
+  candidate.element_bytes = element_bytes(arithmetic);
   candidate.image = {g.batch, g.source_channels, g.source, g.stride};
   candidate.feature = {g.batch, g.result_channels, g.result, {1, 1, 1}};
-  constexpr std::int64_t kElementBytes = 2;
-  if (!is_addressable(candidate.image, kElementBytes) || !is_addressable(candidate.feature, kElementBytes)) {
+  if (!is_addressable(candidate.image, candidate.element_bytes) ||
+      !is_addressable(candidate.feature, candidate.element_bytes)) {
     return false;
   }
   const std::int64_t taps = g.kernel[0] * g.kernel[1] * g.kernel[2];
   if (taps > kMostPipelineTaps) return false;
   candidate.taps = static_cast<std::int32_t>(taps);
-  candidate.gather = tap_gather(g.source_channels * g.result_channels, candidate.taps, kElementBytes, true);
+  candidate.gather = tap_gather(g.source_channels * g.result_channels, candidate.taps, candidate.element_bytes, true);
   struct Form {
     std::int32_t teams, columns;
     bool shares_taps;
@@ -170,17 +178,22 @@ bool plan_pipeline_weight(const PipelineGeometry& g, Arithmetic arithmetic, cons
   constexpr Form kForms[] = {{2, 128, true}, {2, 128, false}, {3, 64, true}, {3, 64, false}};
   LeastClocks least;
   for (int team_taps = 1; team_taps <= kMostTeamTaps; ++team_taps) {
-    const std::vector<std::vector<TapRun>> phases = runs_of(g, candidate.image, static_cast<std::size_t>(team_taps));
-    for (const Form& form : kForms) {
-      candidate.teams = form.teams;
-      candidate.team_taps = team_taps;
-      candidate.columns = form.columns;
-      candidate.shares_taps = form.shares_taps;
-      for (const std::int32_t rows : {16, 8, 4}) {
-        candidate.strip_rows = rows;
-        candidate.strip_samples = kWeightStripRows / rows;
-        if (!plan_jobs(phases, machine, candidate)) continue;
-        if (least.take(pipeline_weight_clocks(candidate, machine))) plan = candidate;
+    candidate.team_taps = team_taps;
+    for (const bool shares_rows : {false, true}) {
+      if (shares_rows && (candidate.element_bytes != 4 || team_taps != kRowTaps)) continue;
+      candidate.shares_rows = shares_rows;
+      const std::vector<std::vector<TapRun>> phases =
+          runs_of(g, candidate.image, static_cast<std::size_t>(team_taps), shares_rows ? 1 : 2);
+      for (const Form& form : kForms) {
+        candidate.teams = form.teams;
+        candidate.columns = form.columns;
+        candidate.shares_taps = form.shares_taps;
+        for (std::int32_t rows = candidate.step_depth(); rows >= 4; rows /= 2) {
+          candidate.strip_rows = rows;
+          candidate.strip_samples = candidate.step_depth() / rows;
+          if (!plan_jobs(phases, machine, candidate)) continue;
+          if (least.take(pipeline_weight_clocks(candidate, machine))) plan = candidate;
+        }
       }
     }
   }
@@ -192,9 +205,12 @@ double pipeline_weight_clocks(const PipelineWeightPlan& plan, const Machine& mac
   constexpr double kPower = 1.15, kLatency = 2600, kStart = 2000, kStoredSum = 0.1, kAdd = 4000;
   constexpr double kSmemBytes = 128, kL2Bytes = 2500;  // of all multiprocessors, per clock
   const double products = plan.teams * plan.team_taps * kWeightSteps, sums = kPipelineResults * plan.columns;
-  const double bytes = plan.slot_bytes(), read = products * kWeightDepth * 2 * (kPipelineResults + plan.columns);
-  const double busy = products * plan.columns / 2 * kPower;
-  const double strip = std::max({busy, (read + bytes) / kSmemBytes, bytes / machine.l2_bytes,
+  const double bytes = plan.slot_bytes();
+  const double image_rows =
+      plan.shares_rows ? plan.teams * plan.strip_samples * (plan.strip_rows + kRowTaps - 1) : products;
+  const double read = kWeightStepBytes * (image_rows * kPipelineResults + products * plan.columns);
+  const double busy = products * plan.columns / 2 * kPower, transposed = 2.0 * plan.transposed_bytes();
+  const double strip = std::max({busy, (read + bytes + transposed) / kSmemBytes, bytes / machine.l2_bytes,
                                  (busy + kLatency + bytes / machine.l2_bytes) / plan.slots});
   const double stored = kStoredSum * plan.teams * plan.team_taps * sums;
   const auto rounds = static_cast<double>(ceil_div(plan.tiles, machine.multiprocessors));
@@ -204,7 +220,8 @@ double pipeline_weight_clocks(const PipelineWeightPlan& plan, const Machine& mac
 
 TensorMapLayout weight_image_layout(const PipelineWeightPlan& plan, int phase, const void* data, DType dtype) {
   TensorMapLayout layout = pipeline_layout(plan.image, phase, data, dtype);
-  layout.box[0] = kWeightLine;
+  layout.box[0] = plan.line();
+  layout.rounds_to_tf32 = dtype == kFloat32;
   for (int axis = 0; axis < kPipelineAxes; ++axis) layout.box[kPipelineAxes - axis] = plan.box_extents[axis];
   layout.box[kPipelineAxes + 1] = plan.strip_samples;
   return layout;
@@ -212,7 +229,8 @@ TensorMapLayout weight_image_layout(const PipelineWeightPlan& plan, int phase, c
 
 TensorMapLayout weight_feature_layout(const PipelineWeightPlan& plan, const void* data, DType dtype) {
   TensorMapLayout layout = pipeline_layout(plan.feature, 0, data, dtype);
-  layout.box[0] = kWeightLine;
+  layout.box[0] = plan.line();
+  layout.rounds_to_tf32 = dtype == kFloat32;
   for (int axis = 0; axis < kPipelineAxes; ++axis) {
     layout.box[kPipelineAxes - axis] = static_cast<std::int32_t>(strip_size(plan)[static_cast<std::size_t>(axis)]);
   }

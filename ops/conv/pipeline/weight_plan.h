@@ -1,14 +1,16 @@
-// The schedule of conv_weight in the pipeline: of channels_last tensors in half precision, by wgmma on sm_90. Plain C++
-// for host and device, tested without a GPU.
+// The schedule of conv_weight in the pipeline: of channels_last tensors in half precision and TF32, by wgmma on sm_90.
+// Plain C++ for host and device, tested without a GPU.
 //
 //     filter[f][c][tap] = sum over positions q of feature[q][f] * image[q + shift of tap][c], in the tap's phase
 //
-// The sum runs over positions, and channels are contiguous in both operands, so wgmma reads both transposed, from boxes
-// of 128 bytes of channels as in plan.h. A stage is a strip of the feature, 16 rows of 8 positions, and the box of the
-// image around it, which all taps of a job read from another position on. Rows of small images are several samples'. A
-// job is a set of taps of 64 feature channels for each of two warpgroups, or of as many sets of taps as there are
-// warpgroups, by 64 or 128 channels of the image. Strips are cut into slices, whose sums another kernel adds up as it
-// puts taps last (sums/taps.h).
+// The sum runs over positions, and channels are contiguous in both operands, so wgmma reads halves transposed, from
+// boxes of 128 bytes of channels as in plan.h. It cannot do so in TF32: there three warps of the third warpgroup
+// transpose the feature in shared memory, once for all taps, and the image's operand passes through registers, read
+// from any position on. A stage is a strip of the feature, 16 rows of 8 positions, or 8 in TF32, and the box of the
+// image around it, which all taps of a job read from another position on. Rows of small images are several samples'.
+// wgmma's rows are 64 channels of the feature, or of the image in TF32, its columns 64 or 128 of the other. A job is a
+// set of taps of other rows for each warpgroup, or of as many sets of taps as there are warpgroups. Strips are cut into
+// slices, whose sums another kernel adds up as it puts taps last (sums/taps.h).
 #pragma once
 
 #include <adjoint/core/base/divider.h>
@@ -24,12 +26,11 @@
 
 namespace adjoint::cuda {
 
-inline constexpr int kWeightStripRows = 16;  // of 8 positions
-inline constexpr int kWeightDepth = 16;      // positions of a product: two rows
-inline constexpr int kWeightSteps = kPipelineStrip * kWeightStripRows / kWeightDepth;             // products of a strip
-inline constexpr int kWeightPanelBytes = kPipelineStrip * kWeightStripRows * kPipelineLineBytes;  // of the feature
-inline constexpr int kWeightLine = kPipelineLineBytes / 2;                                        // channels of a panel
+inline constexpr int kWeightSteps = 8;       // products of a strip
+inline constexpr int kWeightStepBytes = 32;  // of a product's positions
+inline constexpr int kWeightTransposedSlots = 2;
 inline constexpr int kMostWeightTeams = 3, kMostTeamTaps = 3;
+inline constexpr int kRowTaps = 3;  // of a team that shares rows
 inline constexpr int kMostWeightSets = 48, kMostStripSlots = 4;
 
 /// A tap: its place in the filter, or -1 for none, and the box's position that the strip's first one reads.
@@ -45,10 +46,13 @@ struct WeightSet {
 
 struct PipelineWeightPlan {
   PipelineTensor image, feature;
-  std::int32_t taps;                        // of the filter
-  std::int32_t teams, team_taps;            // warpgroups that multiply; taps of each
-  std::int32_t columns;                     // image channels of a job: 64 or 128
-  bool shares_taps;                         // teams have different feature channels; otherwise different taps
+  std::int32_t taps;  // of the filter
+  std::int32_t element_bytes;
+  std::int32_t teams, team_taps;  // warpgroups that multiply; taps of each
+  std::int32_t columns;           // wgmma's: 64 or 128
+  bool shares_taps;               // teams have different channels as rows; otherwise different taps
+  /// In TF32: a team's taps are neighbours in a column of the filter, so that a row of the image serves them all.
+  bool shares_rows;
   std::int32_t strip_rows, strip_samples;   // of a sample; samples
   std::int32_t box_extents[kPipelineAxes];  // of each sample
   std::int32_t step_rows[kWeightSteps];     // from the box's first row to that of each product
@@ -59,17 +63,28 @@ struct PipelineWeightPlan {
   WeightSet set_list[kMostWeightSets];
   TapGather gather;
 
-  ADJOINT_HD std::int32_t feature_panels() const { return shares_taps ? teams : 1; }
-  ADJOINT_HD std::int32_t image_panels() const { return columns / kWeightLine; }
+  ADJOINT_HD bool is_transposed() const { return element_bytes == 4; }
+  /// Positions of a product, which are rows of 8, and so the rows of a strip.
+  ADJOINT_HD std::int32_t step_depth() const { return kWeightStepBytes / element_bytes; }
+  /// Channels of a panel, and a job's.
+  ADJOINT_HD std::int32_t line() const { return kPipelineLineBytes / element_bytes; }
+  ADJOINT_HD std::int32_t rows() const { return kPipelineResults * (shares_taps ? teams : 1); }
+  ADJOINT_HD std::int32_t feature_channels() const { return is_transposed() ? columns : rows(); }
+  ADJOINT_HD std::int32_t image_channels() const { return is_transposed() ? rows() : columns; }
+  ADJOINT_HD std::int32_t feature_panels() const { return feature_channels() / line(); }
+  ADJOINT_HD std::int32_t image_panels() const { return image_channels() / line(); }
+  /// Of the feature.
+  ADJOINT_HD std::int32_t panel_bytes() const { return kPipelineStrip * step_depth() * kPipelineLineBytes; }
+  ADJOINT_HD std::int32_t transposed_bytes() const { return is_transposed() ? feature_panels() * panel_bytes() : 0; }
   ADJOINT_HD std::int32_t box_copy_bytes() const {
     return strip_samples * box_extents[0] * box_extents[1] * box_extents[2] * kPipelineLineBytes;
   }
   /// Swizzles repeat every 1024 bytes.
   ADJOINT_HD std::int32_t box_bytes() const { return (box_copy_bytes() + 1023) / 1024 * 1024; }
-  ADJOINT_HD std::int32_t slot_bytes() const {
-    return feature_panels() * kWeightPanelBytes + image_panels() * box_bytes();
+  ADJOINT_HD std::int32_t slot_bytes() const { return feature_panels() * panel_bytes() + image_panels() * box_bytes(); }
+  ADJOINT_HD std::int32_t smem_bytes() const {
+    return kPipelineTableBytes + kWeightTransposedSlots * transposed_bytes() + slots * slot_bytes();
   }
-  ADJOINT_HD std::int32_t smem_bytes() const { return kPipelineTableBytes + slots * slot_bytes(); }
   std::int64_t sums_bytes() const { return std::int64_t{4} * gather.count * taps * slices; }
 };
 
@@ -87,10 +102,10 @@ ADJOINT_HD inline PipelineWeightTile pipeline_weight_tile(const PipelineWeightPl
   tile.set = job;
   std::int32_t block = index;
   index = p.image_divider.split(block);
-  tile.image = block * p.columns;
+  tile.image = block * p.image_channels();
   block = index;
   tile.slice = p.feature_divider.split(block);
-  tile.feature = block * p.feature_panels() * kWeightLine;
+  tile.feature = block * p.feature_channels();
   tile.strip = tile.slice * p.slice_strips;
   tile.end = p.strips - tile.strip < p.slice_strips ? p.strips : tile.strip + p.slice_strips;
   return tile;
@@ -113,8 +128,8 @@ ADJOINT_HD inline PipelineWeightStrip pipeline_weight_strip(const PipelineWeight
   return strip;
 }
 
-/// For a geometry of conv, whose source is the image; there must be one group, and an arithmetic of halves. False where
-/// channels are not multiples of 16 bytes, and where boxes are too large.
+/// For a geometry of conv, whose source is the image; there must be one group, and halves or TF32. False where channels
+/// are not multiples of 16 bytes, and where boxes are too large.
 ADJOINT_API bool plan_pipeline_weight(const PipelineGeometry& geometry, Arithmetic arithmetic, const Machine& machine,
                                       PipelineWeightPlan& plan);
 /// The time of the plan's kernels, in clocks of a multiprocessor, as pipeline_clocks.

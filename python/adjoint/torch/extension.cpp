@@ -33,6 +33,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "extension_memory.h"
 #include "extension_problem.h"
@@ -57,6 +58,22 @@ std::atomic<int> precision{ADJOINT_PRECISION_FLOAT32};
 
 // ---- Kernels
 
+/// The format in which conv_weight may write its result. Its caller must take a contiguous result too: where copies
+/// stand in for a kernel, and from a compiler.
+thread_local at::MemoryFormat filter_format = at::MemoryFormat::Contiguous;
+
+/// Sets filter_format while it lives.
+class FilterFormat {
+ public:
+  explicit FilterFormat(at::MemoryFormat format) : before_(std::exchange(filter_format, format)) {}
+  ~FilterFormat() { filter_format = before_; }
+  FilterFormat(const FilterFormat&) = delete;
+  FilterFormat& operator=(const FilterFormat&) = delete;
+
+ private:
+  at::MemoryFormat before_;
+};
+
 bool is_activated(const Steps& steps) { return steps.activation.kind != 0; }
 
 /// Returns the result if a kernel can read the operands in channels_last, or an undefined tensor if the library would
@@ -65,18 +82,19 @@ Tensor run_in_channels_last(Role yields, const Problem& problem, const Tensor& f
                             const Tensor& bias, const Steps& steps) {
   const adjoint_context context = context_of(kNames[yields], first, precision.load(std::memory_order_relaxed));
   if (yields == kFilter) {
-    Tensor out = at::empty(problem.shape, first.options());
-    const int status = adjoint_conv_weight_channels_last(&context, &problem.geometry, first.data_ptr(),
-                                                         second.data_ptr(), out.data_ptr());
+    Tensor out = at::empty(problem.shape, first.options().memory_format(filter_format));
+    const int status = adjoint_conv_weight_channels_last(&context, &problem.geometry, is_channels_last(out),
+                                                         first.data_ptr(), second.data_ptr(), out.data_ptr());
     TORCH_CHECK(status >= 0, adjoint_last_error());
     return status == 0 ? out : Tensor();
   }
-  const Tensor b = plain(second), c = bias.defined() ? plain(bias) : bias;
+  const bool filter_is_last = !second.is_neg() && is_channels_last(second);
+  const Tensor b = filter_is_last ? second : plain(second), c = bias.defined() ? plain(bias) : bias;
   Tensor out = at::empty(problem.shape, first.options().memory_format(at::MemoryFormat::ChannelsLast));
   const auto function = yields == kImage ? &adjoint_conv_transpose_channels_last : &adjoint_conv_channels_last;
   const int status =
       function(&context, &problem.geometry, steps.frozen, is_activated(steps) ? &steps.activation : nullptr,
-               first.data_ptr(), b.data_ptr(), c.defined() ? c.data_ptr() : nullptr, out.data_ptr());
+               filter_is_last, first.data_ptr(), b.data_ptr(), c.defined() ? c.data_ptr() : nullptr, out.data_ptr());
   TORCH_CHECK(status >= 0, adjoint_last_error());
   return status == 0 ? out : Tensor();
 }
@@ -268,9 +286,13 @@ struct Backward : public torch::autograd::Node {
       const std::array<Role, 2> operands = takes(roles[i]);
       const Extents rest = output_padding(known(kImage), known(kFeature), known(kFilter));
       const Extents size = roles[i] == kFilter ? spatial(tensors[i]) : roles[i] == kImage ? rest : Extents();
-      gradients[i] = call(roles[i], known(operands[0]), known(operands[1]), Tensor(), steps, size);
+      const bool asks = roles[i] == kFilter ? !is_wrapped && asks_for_channels_last(tensors[i]) : channels_last;
+      {
+        const FilterFormat format(asks ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous);
+        gradients[i] = call(roles[i], known(operands[0]), known(operands[1]), Tensor(), steps, size);
+      }
       if (roles[i] == kFeature) gradients[i] = cut(gradients[i], tensors[i], rest);
-      if (channels_last && roles[i] != kFilter) gradients[i] = laid(gradients[i], at::MemoryFormat::ChannelsLast);
+      if (asks) gradients[i] = laid(gradients[i], at::MemoryFormat::ChannelsLast);
     }
     if (num_outputs() > 2 && task_should_compute_output(2)) {
       gradients[2] = grad.dim() == 4 ? grad.sum(IntArrayRef{0, 2, 3}) : grad.sum(IntArrayRef{0, 2});

@@ -9,13 +9,22 @@ from adjoint.torch.functional import conv1d, conv2d, conv_transpose1d, conv_tran
 from adjoint.torch.native import asks_for_channels_last
 
 
+def may_stay_in_channels_last(module, tensor):
+    """Returns true if kernels of the tensor's device may read a filter of the module in channels_last."""
+    if not tensor.is_cuda or tensor.dtype == torch.float64 or torch.cuda.get_device_capability(tensor.device)[0] != 9:
+        return False
+    return module.groups == 1 and all(c >= 16 and c % 8 == 0 for c in (module.in_channels, module.out_channels))
+
+
 def hold_filters(module):
-    """Lays the module's filters out channel by channel, as the kernels read them, with the same values and identity.
-    Every call would copy filters in channels_last, and their gradients too. Filters that processes share stay in place,
-    because other processes must see them."""
+    """Lays the module's filters out channel by channel, as most kernels read them, with the same values and identity.
+    Every call would copy filters in channels_last, and their gradients too. Filters in channels_last stay so if kernels
+    read them. Filters that processes share stay in place, because other processes must see them."""
     for parameter in module.parameters():
         for tensor in (parameter, parameter.grad):
             if tensor is None or is_lazy(tensor) or (tensor.is_cpu and tensor.is_shared()):
+                continue
+            if may_stay_in_channels_last(module, tensor):
                 continue
             # A filter that has both layouts gets the strides of a contiguous one; one with gaps is a part of something
             # else.

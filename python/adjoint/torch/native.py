@@ -116,14 +116,17 @@ def _may_be_read(tensor):
     return tensor.dtype in (torch.float16, torch.bfloat16) or tensor.dtype == torch.float32 and _precision == "tf32"
 
 
-def _run_in_channels_last(function, geometry, shape, first, second, bias, activation, frozen):
+def _run_in_channels_last(function, geometry, shape, first, second, bias, activation, frozen, filter_format):
     """Returns the result of operands that a kernel may read in place, or None if the library would copy them."""
     is_weight = function == "adjoint_conv_weight"
-    if not is_weight:
-        second, bias = plain(second), None if bias is None else plain(bias)
-    memory_format = torch.contiguous_format if is_weight else torch.channels_last
+    memory_format = filter_format if is_weight else torch.channels_last
     out = torch.empty(shape, dtype=first.dtype, device=first.device, memory_format=memory_format)
-    addresses = [] if is_weight else [0 if each is None else each.address for each in (frozen, activation)]
+    if is_weight:
+        addresses = [int(is_channels_last(out))]
+    else:
+        filter_is_last = is_channels_last(second) and not second.is_neg()
+        second, bias = second if filter_is_last else plain(second), None if bias is None else plain(bias)
+        addresses = [0 if each is None else each.address for each in (frozen, activation)] + [int(filter_is_last)]
     tensors = (first, second, out) if is_weight else (first, second, bias, out)
     addresses += [0 if each is None else each.data_ptr() for each in tensors]
     return out if library.call(f"{function}_channels_last", _where(out).address, geometry, *addresses) else None
@@ -134,12 +137,15 @@ def lies_both_ways(shape):
     return shape[1] == 1 or shape[2] == shape[3] == 1
 
 
-def run(function, geometry, shape, first, second, bias=None, activation=None, frozen=None):
+def run(function, geometry, shape, first, second, bias=None, activation=None, frozen=None,
+        filter_format=torch.contiguous_format):
     """Calls one of the library's operators; `geometry` is an address. If no kernel reads a tensor in place, it is
-    copied on the way in or out. frozen: the library.FrozenFilter of the filter `second`, or None."""
+    copied on the way in or out. frozen: the library.FrozenFilter of the filter `second`, or None. filter_format: the
+    format in which adjoint_conv_weight may write its result; where copies stand in for a kernel it is contiguous."""
     to_channels_last = function != "adjoint_conv_weight" and asks_for_channels_last(first, second)
     if may_be_read_as_it_lies(first) if to_channels_last else may_be_read_as_it_lies(first, second):
-        out = _run_in_channels_last(function, geometry, shape, first, second, bias, activation, frozen)
+        out = _run_in_channels_last(function, geometry, shape, first, second, bias, activation, frozen,
+                                    filter_format)
         if out is not None:
             return out
     first, second = plain(first), plain(second)

@@ -74,10 +74,16 @@ class Operator:
         known = dict(zip(self.takes, operands), **{self.yields: grad})
         gradients = []
         for role, need in zip(self.takes, needs):
-            operator = YIELDS[role]
-            gradient = operator(problem, *(known[r] for r in operator.takes)) if need else None
-            if need and channels_last and role != "filter":
-                gradient = native.laid(gradient, torch.channels_last)
+            operator, gradient = YIELDS[role], None
+            if need:
+                taken = [known[r] for r in operator.takes]
+                asks = ordinary and native.asks_for_channels_last(known[role]) if role == "filter" else channels_last
+                if asks and role == "filter" and is_unseen(taken):
+                    gradient = operator.run(problem, *taken, filter_format=torch.channels_last)
+                else:
+                    gradient = operator(problem, *taken)
+                if asks:
+                    gradient = native.laid(gradient, torch.channels_last)
             gradients.append(gradient)
         if self.has_bias:
             gradients.append(grad.sum(problem.sum_axes) if needs[2] else None)

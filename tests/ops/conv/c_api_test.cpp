@@ -122,22 +122,22 @@ TEST(ConvCApi, ActivatesTheResult) {
 TEST(ConvCApi, LeavesChannelsLastToCopiesOnTheCpu) {
   const std::vector<float> image{1, 2, 3, 4}, filter{10, 1};
   std::vector<float> feature(3, 7.0F), back(4, 7.0F);
-  EXPECT_EQ(adjoint_conv_channels_last(&kHere, &kSmall, nullptr, nullptr, image.data(), filter.data(), nullptr,
+  EXPECT_EQ(adjoint_conv_channels_last(&kHere, &kSmall, nullptr, nullptr, 0, image.data(), filter.data(), nullptr,
                                        feature.data()),
             1);
-  EXPECT_EQ(adjoint_conv_transpose_channels_last(&kHere, &kSmall, nullptr, nullptr, feature.data(), filter.data(),
+  EXPECT_EQ(adjoint_conv_transpose_channels_last(&kHere, &kSmall, nullptr, nullptr, 1, feature.data(), filter.data(),
                                                  nullptr, back.data()),
             1);
-  EXPECT_EQ(adjoint_conv_weight_channels_last(&kHere, &kSmall, image.data(), feature.data(), back.data()), 1);
+  EXPECT_EQ(adjoint_conv_weight_channels_last(&kHere, &kSmall, 0, image.data(), feature.data(), back.data()), 1);
   EXPECT_EQ(feature, std::vector<float>(3, 7.0F));
   EXPECT_EQ(back, std::vector<float>(4, 7.0F));
-  EXPECT_REFUSED(adjoint_conv_channels_last(nullptr, &kSmall, nullptr, nullptr, image.data(), filter.data(), nullptr,
+  EXPECT_REFUSED(adjoint_conv_channels_last(nullptr, &kSmall, nullptr, nullptr, 0, image.data(), filter.data(), nullptr,
                                             feature.data()),
                  "adjoint_conv_channels_last: context and geometry must not be null");
-  EXPECT_REFUSED(adjoint_conv_transpose_channels_last(&kHere, &kSmall, nullptr, nullptr, nullptr, filter.data(),
+  EXPECT_REFUSED(adjoint_conv_transpose_channels_last(&kHere, &kSmall, nullptr, nullptr, 0, nullptr, filter.data(),
                                                       nullptr, back.data()),
                  "adjoint_conv_transpose_channels_last: data must not be null");
-  EXPECT_REFUSED(adjoint_conv_weight_channels_last(&kHere, nullptr, image.data(), feature.data(), back.data()),
+  EXPECT_REFUSED(adjoint_conv_weight_channels_last(&kHere, nullptr, 1, image.data(), feature.data(), back.data()),
                  "adjoint_conv_weight_channels_last: context and geometry must not be null");
 }
 

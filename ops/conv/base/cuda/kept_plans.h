@@ -24,8 +24,9 @@ namespace adjoint::cuda {
 /// the last kMostCompared of those that were requested to compare kernels.
 inline constexpr std::size_t kMostKept = 4096, kMostRecent = 512, kMostCompared = 8;
 
-/// The numbers on which a plan depends: role, geometry, arithmetic, GPU, machine, and the plans that are skipped.
-using PlanKey = std::array<std::int64_t, 28>;
+/// The numbers on which a plan depends: role, the filter's format, geometry, arithmetic, GPU, machine, and the plans
+/// that are skipped.
+using PlanKey = std::array<std::int64_t, 29>;
 
 inline PlanKey key_of(const ConvProblem& problem) {
   // Binds all their members, so that adding a member does not compile until it is added here.
@@ -34,6 +35,7 @@ inline PlanKey key_of(const ConvProblem& problem) {
   const auto& [architecture, has_wgmma, smem_bytes, smem_bytes_a_block] = gpu_of(problem.device);
   const std::array<std::int64_t, 4> machine = numbers_of(problem.machine);
   return {static_cast<std::int64_t>(problem.role),
+          problem.filter_is_channels_last ? 1 : 0,
           static_cast<std::int64_t>(arithmetic_of(problem)),
           rank,
           batch,

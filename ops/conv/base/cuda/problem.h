@@ -47,7 +47,7 @@ struct ConvProblem {
   const void* first = nullptr;           // image, or for kImage feature
   const void* second = nullptr;          // filter, or for kFilter feature
   const void* bias = nullptr;            // one value per channel of the result, or null
-  bool filter_is_channels_last = false;  // (Cf, taps, Ci) in memory; only for run_channels_last()
+  bool filter_is_channels_last = false;  // (Cf, taps, Ci) in memory, read or written; only for run_channels_last()
   void* out = nullptr;
   Activation activation = {};  // applied to sum and bias, before rounding
   void* linear = nullptr;  // if not null, receives sum and bias without the activation, rounded; laid out like `out`

@@ -70,6 +70,14 @@ std::size_t weight_workspace_bytes(const ConvProblem& problem) {
 
 }  // namespace
 
+void run_depthwise_of(const DepthwisePlan& plan, const ConvProblem& problem) {
+  switch (problem.dtype) {
+    case kBFloat16: return run_depthwise<kBFloat16>(plan, problem);
+    case kFloat16: return run_depthwise<kFloat16>(plan, problem);
+    default: return run_depthwise<kFloat32>(plan, problem);
+  }
+}
+
 const ConvKernel channelwise_conv{"channelwise_conv", takes_gather, run_gather};
 const ConvKernel channelwise_conv_transpose{"channelwise_conv_transpose", takes_gather, run_gather};
 const ConvKernel channelwise_conv_weight{"channelwise_conv_weight", takes_weight, run_weight, weight_workspace_bytes};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/problem.h>
+#include <adjoint/ops/conv/channelwise/depthwise.h>
 #include <adjoint/ops/conv/channelwise/plan.h>
 
 namespace adjoint::cuda {
@@ -17,6 +18,10 @@ const ChannelwisePlan* find_channelwise_plan(const ConvProblem& problem);
 /// Enqueue the plan's kernels for the problem on the device's current stream. One translation unit per dtype.
 template <DType kDType>
 void run_channelwise_gather(const ChannelwisePlan& plan, const ConvProblem& problem);
+/// Of tensors in channels_last, which begin at multiples of 16 bytes.
+ADJOINT_API void run_depthwise_of(const DepthwisePlan& plan, const ConvProblem& problem);
+template <DType kDType>
+void run_depthwise(const DepthwisePlan& plan, const ConvProblem& problem);
 template <DType kDType>
 void run_channelwise_weight(const ChannelwiseWeightPlan& plan, const ConvProblem& problem);
 

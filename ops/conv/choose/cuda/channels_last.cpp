@@ -7,6 +7,7 @@
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/base/numbers.h>
+#include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/ops/conv/pipeline/cuda/pipeline.h>
 #include <adjoint/ops/conv/sums/cuda/taps.h>
@@ -39,22 +40,27 @@ double copied_microseconds(double elements, const ConvProblem& problem) {
   return kLaunchMicroseconds + elements * bytes_of(problem) / kBytesPerMicrosecond;
 }
 
-/// Image and feature copied to the other order, one before the fastest kernel and one after it.
+/// Image and feature copied to the other order, one before the fastest kernel and one after it, and the filter if it is
+/// in channels_last.
 double microseconds_by_copies(ConvProblem problem) {
   ConvGeometry& g = problem.geometry;
+  const double of_filter =
+      problem.filter_is_channels_last ? copied_microseconds(2.0 * static_cast<double>(g.filter_numel()), problem) : 0.0;
   g = simplified(g, problem.role == ConvRole::kImage && problem.bias != nullptr);
-  return conv_kernel_microseconds(best_conv_kernel(problem), problem) +
+  return of_filter + conv_kernel_microseconds(best_conv_kernel(problem), problem) +
          copied_microseconds(2.0 * static_cast<double>(g.image_numel()), problem) +
          copied_microseconds(2.0 * static_cast<double>(g.feature_numel()), problem);
 }
 
-/// Whether a plan of so many clocks, with copies of the padded operands, takes less time.
-bool is_faster(double clocks, const ConvProblem& problem) {
+/// Whether a plan of so many clocks, with copies of the padded operands, and of the filter if it is to be ordered,
+/// takes less time.
+bool is_faster(double clocks, bool orders_filter, const ConvProblem& problem) {
   const ConvGeometry &given = problem.geometry, padded = padded_geometry(problem);
   double microseconds = clocks / kClocksPerMicrosecond + kLaunchMicroseconds;
   const auto add_padding = [&](std::int64_t from, std::int64_t to) {
     if (from != to) microseconds += copied_microseconds(static_cast<double>(from + to), problem);
   };
+  if (orders_filter) microseconds += copied_microseconds(2.0 * static_cast<double>(given.filter_numel()), problem);
   add_padding(given.image_numel(), padded.image_numel());
   add_padding(given.feature_numel(), padded.feature_numel());
   return microseconds < microseconds_by_copies(problem);
@@ -78,20 +84,57 @@ class PaddedOperand {
   const void* data_;
 };
 
+/// For sources of fewer than kLeastSourceBytes.
+bool run_few(const ConvProblem& problem) {
+  const bool transposed = problem.role == ConvRole::kImage;
+  const auto* const plan = keep_plan<FewSourcesPlan>(problem, [&](FewSourcesPlan& made) {
+    return plan_few_sources(problem.geometry, transposed, problem.filter_is_channels_last, arithmetic_of(problem),
+                            made) &&
+           few_sources_clocks(made, arithmetic_of(problem), problem.machine) / kClocksPerMicrosecond <
+               microseconds_by_copies(problem);
+  });
+  if (plan == nullptr) return false;
+  run_few_sources(*plan, arithmetic_of(problem),
+                  {.source = problem.first,
+                   .filter = problem.second,
+                   .bias = problem.bias,
+                   .result = problem.out,
+                   .activation = problem.activation},
+                  problem.device);
+  return true;
+}
+
+/// For one channel a group.
+bool run_each_channel(const ConvProblem& problem) {
+  if (problem.role == ConvRole::kFilter || !is_aligned(problem.first) || !is_aligned(problem.out)) return false;
+  const auto* const plan = keep_plan<DepthwisePlan>(problem, [&](DepthwisePlan& made) {
+    return plan_depthwise(problem.geometry, problem.role == ConvRole::kImage, bytes_of(problem), made) &&
+           depthwise_clocks(made, bytes_of(problem), problem.machine) / kClocksPerMicrosecond <
+               microseconds_by_copies(problem);
+  });
+  if (plan == nullptr) return false;
+  run_depthwise_of(*plan, problem);
+  return true;
+}
+
 bool run_result(const ConvProblem& problem) {
   const ConvGeometry &g = problem.geometry, padded = padded_geometry(problem);
   const bool transposed = problem.role == ConvRole::kImage;
   // The pipeline multiplies whole lines of 128 bytes. A picture's three channels, padded, took longer than copies of
   // both operands to the other order.
   const std::int64_t source_channels = transposed ? padded.feature_channels : padded.image_channels;
-  if (source_channels * bytes_of(problem) < kLeastSourceBytes) return false;
+  if (source_channels * bytes_of(problem) < kLeastSourceBytes) return run_few(problem);
+  // wgmma reads halves with either axis innermost, tf32 only with channels.
+  const bool orders_filter =
+      !problem.filter_is_channels_last || padded != g || (transposed && problem.dtype == kFloat32);
+  const bool reads_filter = !orders_filter && is_aligned(problem.second);
   const auto* const plan = keep_plan<PipelinePlan>(problem, [&](PipelinePlan& made) {
     return plan_pipeline(pipeline_geometry(padded, transposed), arithmetic_of(problem), problem.machine, made) &&
-           is_faster(pipeline_clocks(made, problem.machine), problem);
+           is_faster(pipeline_clocks(made, problem.machine), orders_filter, problem);
   });
   if (plan == nullptr) return false;
   std::optional<FilterSpace> ordered;
-  if (transposed || !problem.filter_is_channels_last || padded != g || !is_aligned(problem.second)) {
+  if (!reads_filter) {
     ordered.emplace(problem, "channels_last", 0, static_cast<std::size_t>(padded.filter_numel() * bytes_of(problem)));
     if (!ordered->is_filled()) {
       order_pipeline_filter(g, transposed, problem.filter_is_channels_last, bytes_of(problem), problem.second,
@@ -117,7 +160,8 @@ bool run_result(const ConvProblem& problem) {
                 .filter = ordered ? ordered->data() : problem.second,
                 .bias = bias.data(),
                 .result = result ? result->data() : problem.out,
-                .activation = problem.activation},
+                .activation = problem.activation,
+                .results_innermost = reads_filter && transposed},
                problem.device);
   if (result) crop_channels(rows, results, bytes_of(problem), result->data(), problem.out, problem.device);
   return true;
@@ -127,7 +171,7 @@ bool run_weight(const ConvProblem& problem) {
   const ConvGeometry &g = problem.geometry, padded = padded_geometry(problem);
   const auto* const plan = keep_plan<PipelineWeightPlan>(problem, [&](PipelineWeightPlan& made) {
     return plan_pipeline_weight(pipeline_geometry(padded, false), arithmetic_of(problem), problem.machine, made) &&
-           is_faster(pipeline_weight_clocks(made, problem.machine), problem);
+           is_faster(pipeline_weight_clocks(made, problem.machine), false, problem);
   });
   if (plan == nullptr) return false;
   const PaddedOperand image(problem, problem.first, g.image_numel() / g.image_channels, g.image_channels,
@@ -139,7 +183,9 @@ bool run_weight(const ConvProblem& problem) {
                       {.image = image.data(), .feature = feature.data(), .sums = static_cast<float*>(sums.data())},
                       problem.device);
   if (padded == g) {
-    gather_taps(plan->gather, problem.dtype, sums.data(), problem.out, problem.device);
+    problem.filter_is_channels_last
+        ? gather_channels(plan->gather, g.image_channels, problem.dtype, sums.data(), problem.out, problem.device)
+        : gather_taps(plan->gather, problem.dtype, sums.data(), problem.out, problem.device);
     return true;
   }
   const Workspace filter(static_cast<std::size_t>(padded.filter_numel() * bytes_of(problem)), problem.device);
@@ -147,7 +193,10 @@ bool run_weight(const ConvProblem& problem) {
   const TensorOptions options{.dtype = problem.dtype, .device = Device(DeviceType::kCUDA, problem.device)};
   const Tensor whole =
       Tensor::from_blob(filter.data(), {padded.feature_channels, padded.image_channels, g.taps()}, options);
-  Tensor out = Tensor::from_blob(problem.out, {g.feature_channels, g.image_channels, g.taps()}, options);
+  Tensor out =
+      problem.filter_is_channels_last
+          ? Tensor::from_blob(problem.out, {g.feature_channels, g.taps(), g.image_channels}, options).transpose(1, 2)
+          : Tensor::from_blob(problem.out, {g.feature_channels, g.image_channels, g.taps()}, options);
   copy_into(whole.narrow(0, 0, g.feature_channels).narrow(1, 0, g.image_channels), out);
   return true;
 }
@@ -155,7 +204,8 @@ bool run_weight(const ConvProblem& problem) {
 }  // namespace
 
 bool run_channels_last(const ConvProblem& problem) {
-  if (problem.dtype == kFloat64 || problem.geometry.groups != 1 || !runs_wgmma(problem.device)) return false;
+  if (problem.dtype == kFloat64 || !runs_wgmma(problem.device)) return false;
+  if (problem.geometry.groups != 1) return run_each_channel(problem);
   const ConvGeometry &g = problem.geometry, padded = padded_geometry(problem);
   const bool is_weight = problem.role == ConvRole::kFilter, is_image_first = problem.role != ConvRole::kImage;
   const void* const image = is_image_first ? problem.first : problem.out;

@@ -256,7 +256,9 @@ bool conv_channels_last(std::span<const Tensor> in, Tensor& out, const ConvAttr&
 }
 
 bool conv_weight_channels_last(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {
-  return run_channels_last(problem_of(ConvRole::kFilter, in, {&out, 1}, {geometry}));
+  ConvProblem problem = problem_of(ConvRole::kFilter, in, {&out, 1}, {geometry});
+  problem.filter_is_channels_last = !out.is_contiguous() && out.is_contiguous(kChannelsLast);
+  return run_channels_last(problem);
 }
 
 void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {

@@ -16,11 +16,11 @@
 
 namespace adjoint::cuda::pipeline {
 
-template <Arithmetic kArithmetic, int kColumns, class T>
+template <Arithmetic kArithmetic, int kColumns, wgmma::Major kFilter, class T>
 __device__ __forceinline__ void multiply_and_store(const PipelinePlan& p, const Operands<T>& operands,
                                                    const Shared& shared, int team) {
   const int thread = static_cast<int>(threadIdx.x) % kTeam, lane = thread % 32;
-  Multiplier<kArithmetic, kColumns> multiplier{.p = p, .shared = shared, .team = team, .lane = lane};
+  Multiplier<kArithmetic, kColumns, kFilter> multiplier{.p = p, .shared = shared, .team = team, .lane = lane};
   const Store<T, kColumns> store{p, operands, shared.out + team * p.stage_bytes(), team, thread / 32, lane};
   if (team != 0 && p.lead > 0) ptx::mbarrier_wait(shared.begun, 0);
 #pragma unroll 1
@@ -32,7 +32,8 @@ __device__ __forceinline__ void multiply_and_store(const PipelinePlan& p, const 
   ptx::bulk_wait_read();
 }
 
-template <Arithmetic kArithmetic, int kColumns>
+/// kFilter: the filter's inner axis, channels (kK) or results (kMN).
+template <Arithmetic kArithmetic, int kColumns, wgmma::Major kFilter>
 __global__ void __launch_bounds__(kPipelineThreads, 1)
     pipeline_kernel(const __grid_constant__ PipelinePlan p,
                     const __grid_constant__ Operands<typename ArithmeticTraits<kArithmetic>::Element> operands) {
@@ -49,12 +50,12 @@ __global__ void __launch_bounds__(kPipelineThreads, 1)
     ptx::lower_register_limit<kLoaderRegisters>();
     if (threadIdx.x % 32 == 0) {
       const int loader = warp - kMultipliers / 32;
-      if (loader < p.filter_rings()) copy_filters(p, operands, shared, loader);
+      if (loader < p.filter_rings()) copy_filters<kFilter>(p, operands, shared, loader);
       if (loader == kPipelineTeams) copy_boxes(p, operands, shared);
     }
   } else {
     ptx::raise_register_limit<kRegisters>();
-    multiply_and_store<kArithmetic, kColumns>(p, operands, shared, warp / kWarpsOfTeam);
+    multiply_and_store<kArithmetic, kColumns, kFilter>(p, operands, shared, warp / kWarpsOfTeam);
   }
 #endif
 }

@@ -3,6 +3,7 @@
 
 #include <adjoint/core/cuda/launch_early.h>
 #include <adjoint/ops/conv/pipeline/cuda/pipeline.h>
+#include <adjoint/ops/conv/pipeline/cuda/few_sources.cuh>
 #include <adjoint/ops/conv/pipeline/cuda/kernel.cuh>
 
 #include <algorithm>
@@ -10,9 +11,10 @@
 
 namespace adjoint::cuda {
 
-template <Arithmetic kArithmetic>
+template <Arithmetic kArithmetic, wgmma::Major kFilter>
 auto pipeline_kernel_of(const PipelinePlan& plan) {
-  return plan.columns == 128 ? pipeline::pipeline_kernel<kArithmetic, 128> : pipeline::pipeline_kernel<kArithmetic, 64>;
+  return plan.columns == 128 ? pipeline::pipeline_kernel<kArithmetic, 128, kFilter>
+                             : pipeline::pipeline_kernel<kArithmetic, 64, kFilter>;
 }
 
 template <class T, class Encode>
@@ -20,7 +22,8 @@ pipeline::Operands<T> pipeline_operands(const PipelinePlan& plan, const Pipeline
                                         const Encode& encode) {
   pipeline::Operands<T> operands{.source = {},
                                  .result = {},
-                                 .filter = encode(pipeline_filter_layout(plan, call.filter, dtype)),
+                                 .filter =
+                                     encode(pipeline_filter_layout(plan, call.results_innermost, call.filter, dtype)),
                                  .bias = static_cast<const T*>(call.bias),
                                  .activate = Activate<float>(call.activation)};
   for (int i = 0; i < plan.boxes; ++i) {
@@ -39,13 +42,35 @@ void run_pipeline_in(const PipelinePlan& plan, const PipelineCall& call, int dev
   constexpr DType kDType = kArithmetic == Arithmetic::kBFloat16  ? kBFloat16
                            : kArithmetic == Arithmetic::kFloat16 ? kFloat16
                                                                  : kFloat32;
-  const auto kernel = pipeline_kernel_of<kArithmetic>(plan);
+  auto kernel = pipeline_kernel_of<kArithmetic, wgmma::Major::kK>(plan);
+  if constexpr (kArithmetic != Arithmetic::kTF32) {
+    if (call.results_innermost) kernel = pipeline_kernel_of<kArithmetic, wgmma::Major::kMN>(plan);
+  }
   const DeviceGuard guard(device);
   const auto smem_bytes = static_cast<std::size_t>(plan.smem_bytes());
   allow_smem(kernel, smem_bytes);
   const auto blocks = static_cast<unsigned>(std::min(plan.tiles, multiprocessor_count(device)));
   launch_early(kernel, {dim3(blocks), dim3(kPipelineThreads), smem_bytes}, 1, device, plan,
                pipeline_operands<T>(plan, call, kDType, encode_tensor_map));
+}
+
+template <Arithmetic kArithmetic>
+void run_few_sources_in(const FewSourcesPlan& plan, const PipelineCall& call, int device) {
+  using T = typename ArithmeticTraits<kArithmetic>::Element;
+  const few_sources::Operands<T> operands{static_cast<const T*>(call.source), static_cast<const T*>(call.filter),
+                                          static_cast<const T*>(call.bias), static_cast<T*>(call.result),
+                                          Activate<float>(call.activation)};
+  const auto kernel = few_sources::few_sources_kernel<kArithmetic>;
+  const DeviceGuard guard(device);
+  const auto smem_bytes = static_cast<std::size_t>(plan.smem_bytes(sizeof(T)));
+  allow_smem(kernel, smem_bytes);
+  constexpr int kBlocksOfMultiprocessor = 2;
+  const int columns = plan.result_blocks(), most = kBlocksOfMultiprocessor * multiprocessor_count(device) / columns;
+  const int blocks = std::min((plan.tiles() + kFewSourcesWarps - 1) / kFewSourcesWarps, std::max(most, 1));
+  launch_early(kernel,
+               {dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(columns)), dim3(kFewSourcesThreads),
+                smem_bytes},
+               1, device, plan, operands);
 }
 
 }  // namespace adjoint::cuda

@@ -4,6 +4,7 @@
 
 #include <adjoint/ops/conv/pipeline/plan.h>
 #include <adjoint/core/cuda/ptx.cuh>
+#include <adjoint/core/cuda/wgmma_shared.cuh>
 #include <adjoint/ops/conv/base/cuda/ring.cuh>
 #include <adjoint/ops/conv/pipeline/cuda/shared.cuh>
 
@@ -36,7 +37,7 @@ __device__ __forceinline__ void copy_boxes(const PipelinePlan& p, const Operands
 }
 
 /// In the order in which the team multiplies them, or both teams if they share filters.
-template <class T>
+template <wgmma::Major kFilter, class T>
 __device__ __forceinline__ void copy_filters(const PipelinePlan& p, const Operands<T>& operands, const Shared& shared,
                                              int team) {
   constexpr int kLine = kPipelineLineBytes / sizeof(T);
@@ -52,7 +53,8 @@ __device__ __forceinline__ void copy_filters(const PipelinePlan& p, const Operan
 #pragma unroll 1
       for (int tap = first; tap < end; ++tap) {
         const std::uint32_t full = shared.filters_full + 8 * (first_slot + ring.slot);
-        const int at[kTensorMapAxes] = {chunk * kLine, p.tap_list[tap].filter, tile.result, 0, 0};
+        const int channel = chunk * kLine, inner = kFilter == wgmma::Major::kK ? channel : tile.result;
+        const int at[kTensorMapAxes] = {inner, p.tap_list[tap].filter, channel + tile.result - inner, 0, 0};
         ptx::mbarrier_wait(shared.filters_empty + 8 * (first_slot + ring.slot), ring.parity ^ 1);
         ptx::mbarrier_arrive_expect_bytes(full, kPipelineFilterBytes);
         ptx::tensor_copy(slots + ring.slot * kPipelineFilterBytes, &operands.filter, at, full);

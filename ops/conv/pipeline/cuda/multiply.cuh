@@ -12,8 +12,12 @@
 
 namespace adjoint::cuda::pipeline {
 
-template <Arithmetic kArithmetic, int kColumns>
+/// kFilter: kMN if results are the filter's inner axis; then a step's channels are rows of results.
+template <Arithmetic kArithmetic, int kColumns, wgmma::Major kFilter>
 struct Multiplier {
+  static constexpr int kFilterStep =
+      kFilter == wgmma::Major::kK ? kStepUnits : kPipelineResults / kStepsOfLine * kLineUnits;
+
   const PipelinePlan& p;
   const Shared& shared;
   int team, lane;
@@ -59,9 +63,8 @@ struct Multiplier {
           wgmma::fence();
 #pragma unroll
           for (int step = 0; step < kStepsOfLine; ++step) {
-            wgmma::multiply_shared<kWgmmaOperand<kArithmetic>, kColumns>(sums, wgmma::moved(a, step * kStepUnits),
-                                                                         wgmma::moved(b, step * kStepUnits),
-                                                                         accumulate);
+            wgmma::multiply_blocks<kWgmmaOperand<kArithmetic>, kFilter, wgmma::Major::kK, kColumns>(
+                sums, wgmma::moved(a, step * kFilterStep), wgmma::moved(b, step * kStepUnits), accumulate);
             accumulate = 1;
           }
           wgmma::commit();

@@ -1,11 +1,12 @@
 // Brings a filter, (Cf, Ci, taps) or in channels_last (Cf, taps, Ci), into the pipeline's order, (results, taps,
-// channels). A block reorders some results of 64 channels in shared memory: it reads runs of neighbouring elements, and
-// writes rows of channels.
+// channels). A block reorders some results of 64 channels in shared memory, of all taps or of one: it reads runs of
+// neighbouring elements, and writes rows of channels.
 #pragma once
 
 #include <adjoint/core/base/divider.h>
 #include <adjoint/core/cuda/ptx.cuh>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace adjoint::cuda::pipeline {
@@ -17,8 +18,8 @@ struct FilterOrder {
   std::int64_t results, channels;                    // of the ordered filter
   std::int64_t given_results, given_channels;        // of the given one
   std::int64_t result_step, channel_step, tap_step;  // elements, from one to the next in the given filter
-  std::int32_t block_results, channel_blocks;
-  Divider taps, block_results_divider;
+  std::int32_t block_results, channel_blocks, tap_blocks;
+  Divider taps, block_results_divider;  // taps: of a block
 
   /// Taps of a channel lie one after the other, so a pitch that is odd in words spreads them over the banks.
   ADJOINT_HD static constexpr std::int32_t pitch(std::int32_t element_bytes) {
@@ -27,15 +28,18 @@ struct FilterOrder {
   std::int32_t smem_bytes(std::int32_t element_bytes) const {
     return block_results * static_cast<std::int32_t>(taps.divisor()) * pitch(element_bytes) * element_bytes;
   }
-  std::int64_t blocks() const { return (results + block_results - 1) / block_results * channel_blocks; }
+  std::int64_t blocks() const { return (results + block_results - 1) / block_results * channel_blocks * tap_blocks; }
 };
 
 /// The filter is (first, second, taps), and each of the first two becomes a multiple of `multiple`. transposed: of
 /// conv_transpose, whose results are the filter's second axis; conv's are the first.
 inline FilterOrder filter_order(std::int64_t first, std::int64_t second, std::int32_t taps, bool transposed,
                                 bool is_channels_last, std::int64_t multiple) {
-  constexpr std::int32_t kMostResults = 16;
-  // Many blocks, each with as many elements as its threads read at once, so that waits for memory overlap.
+  constexpr std::int32_t kMostResults = 16, kInnerResults = 32;
+  // Where results are neighbours in memory, a block takes a run of them for one tap. Otherwise many blocks, each with
+  // as many elements as its threads read at once, so that waits for memory overlap.
+  const bool results_are_inner = transposed && is_channels_last;
+  const std::int32_t block_taps = results_are_inner ? 1 : taps;
   const std::int32_t results = kOrderAtOnce * kOrderThreads / (kOrderChannels * taps);
   const std::int64_t inner_step = is_channels_last ? 1 : taps;
   FilterOrder order{.results = {},
@@ -45,11 +49,10 @@ inline FilterOrder filter_order(std::int64_t first, std::int64_t second, std::in
                     .result_step = transposed ? inner_step : second * taps,
                     .channel_step = transposed ? second * taps : inner_step,
                     .tap_step = is_channels_last ? second : 1,
-                    .block_results = results < 1              ? 1
-                                     : results < kMostResults ? results
-                                                              : kMostResults,
+                    .block_results = results_are_inner ? kInnerResults : std::clamp(results, 1, kMostResults),
                     .channel_blocks = {},
-                    .taps = Divider(static_cast<std::uint32_t>(taps)),
+                    .tap_blocks = taps / block_taps,
+                    .taps = Divider(static_cast<std::uint32_t>(block_taps)),
                     .block_results_divider = {}};
   order.results = (order.given_results + multiple - 1) / multiple * multiple;
   order.channels = (order.given_channels + multiple - 1) / multiple * multiple;
@@ -65,14 +68,15 @@ __global__ void __launch_bounds__(kOrderThreads)
   constexpr int kPitch = FilterOrder::pitch(sizeof(Unit));
   auto* const staged = reinterpret_cast<Unit*>(ptx::dynamic_smem());  // [result][tap][channel]
   const auto taps = static_cast<int>(o.taps.divisor());
-  const auto block = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
+  const int first_tap = static_cast<int>(blockIdx.x) % o.tap_blocks * taps, all_taps = o.tap_blocks * taps;
+  const int block = static_cast<int>(blockIdx.x) / o.tap_blocks, thread = static_cast<int>(threadIdx.x);
   const std::int64_t first_result = static_cast<std::int64_t>(block / o.channel_blocks) * o.block_results;
   const int first_channel = block % o.channel_blocks * kOrderChannels;
   const auto results = static_cast<int>(min(o.results - first_result, static_cast<std::int64_t>(o.block_results)));
   const auto channels = static_cast<int>(min(o.channels - first_channel, static_cast<std::int64_t>(kOrderChannels)));
   const bool results_are_inner = o.result_step < o.channel_step;
   const std::int64_t given_results = o.given_results - first_result, given_channels = o.given_channels - first_channel;
-  from += first_result * o.result_step + first_channel * o.channel_step;
+  from += first_result * o.result_step + first_channel * o.channel_step + first_tap * o.tap_step;
   ptx::wait_for_earlier_kernels();
   const int elements = o.block_results * kOrderChannels * taps;
   for (int begin = thread; begin < elements; begin += kOrderAtOnce * kOrderThreads) {
@@ -96,10 +100,12 @@ __global__ void __launch_bounds__(kOrderThreads)
     for (int i = 0; i < kOrderAtOnce; ++i) staged[places[i]] = values[i];
   }
   __syncthreads();
-  to += first_result * taps * o.channels + first_channel;
+  to += (first_result * all_taps + first_tap) * o.channels + first_channel;
   for (int i = thread; i < results * taps * kOrderChannels; i += kOrderThreads) {
     const int row = i / kOrderChannels, channel = i % kOrderChannels;
-    if (channel < channels) to[row * o.channels + channel] = staged[row * kPitch + channel];
+    // A block's taps are one or all of them, so its rows are as far apart as results, or taps.
+    const std::int64_t place = static_cast<std::int64_t>(row) * o.tap_blocks * o.channels + channel;
+    if (channel < channels) to[place] = staged[row * kPitch + channel];
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <adjoint/core/base/export.h>
 #include <adjoint/ops/conv/base/arithmetic.h>
+#include <adjoint/ops/conv/pipeline/few_sources.h>
 #include <adjoint/ops/conv/pipeline/plan.h>
 #include <adjoint/ops/conv/pipeline/weight_plan.h>
 #include <adjoint/ops/elementwise/activation.h>
@@ -19,6 +20,8 @@ struct PipelineCall {
   const void *source, *filter, *bias;
   void* result;
   Activation activation = {};  // of sum and bias, before they are rounded
+  /// The filter is (C, taps, K), which is conv_transpose's own in channels_last. In halves only.
+  bool results_innermost = false;
 };
 
 /// Enqueues the plan's kernel for its arithmetic, halves or TF32, on the device's current stream.
@@ -26,6 +29,13 @@ ADJOINT_API void run_pipeline(const PipelinePlan& plan, Arithmetic arithmetic, c
 /// There is one translation unit for each arithmetic.
 template <Arithmetic kArithmetic>
 void run_pipeline_in(const PipelinePlan& plan, const PipelineCall& call, int device);
+
+/// The same for sources of a few channels. The filter is the given one; nothing need be aligned but pairs of an even
+/// number of results.
+ADJOINT_API void run_few_sources(const FewSourcesPlan& plan, Arithmetic arithmetic, const PipelineCall& call,
+                                 int device);
+template <Arithmetic kArithmetic>
+void run_few_sources_in(const FewSourcesPlan& plan, const PipelineCall& call, int device);
 
 /// Brings a filter of one group, (Cf, Ci, taps) or in channels_last (Cf, taps, Ci), into the order of PipelineCall, on
 /// the device's current stream, with zeros up to multiples of 16 bytes of both channels. transposed: for
@@ -46,7 +56,7 @@ struct PipelineWeightCall {
   float* sums;
 };
 
-/// Enqueues conv_weight's kernel for its arithmetic, halves alone, on the device's current stream.
+/// Enqueues conv_weight's kernel for its arithmetic, halves or TF32, on the device's current stream.
 ADJOINT_API void run_pipeline_weight(const PipelineWeightPlan& plan, Arithmetic arithmetic,
                                      const PipelineWeightCall& call, int device);
 template <Arithmetic kArithmetic>

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <random>
@@ -34,6 +35,97 @@ void check_gather(const ConvProblem& p, bool transposed, std::uint64_t seed, std
   emulate_launches(seed);
   cuda::run_channelwise_gather<kDTypeOf<T>>(plan, call.problem());
   call.expect_right();
+}
+
+/// (outer, channels, inner) with channels last.
+std::vector<double> channels_last(const std::vector<double>& values, std::int64_t channels, std::int64_t inner) {
+  std::vector<double> result(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i), place = at % inner, rest = at / inner;
+    result[static_cast<std::size_t>((rest / channels * inner + place) * channels + rest % channels)] = values[i];
+  }
+  return result;
+}
+
+template <class T>
+void check_depthwise(const ConvProblem& p, bool transposed, std::uint64_t seed) {
+  SCOPED_TRACE(transposed ? "conv_transpose" : "conv");
+  const ConvGeometry& g = p.geometry;
+  cuda::DepthwisePlan plan;
+  ASSERT_TRUE(cuda::plan_depthwise(g, transposed, sizeof(T), plan));
+  const auto last = [&](const std::vector<double>& values, const Extent2& extents) {
+    return channels_last(values, g.groups, extents[0] * extents[1]);
+  };
+  const Expected expected = expected_results(p, transposed, kReLU);
+  const std::vector<double>& bias = transposed ? p.image_bias : p.feature_bias;
+  Operand<T> source(transposed ? last(p.feature, g.feature) : last(p.image, g.image), 0), filter(p.filter, 0),
+      biases(bias, 0), out(std::vector<double>(expected.results.size(), std::nan("")), 0);
+  emulate_launches(seed);
+  cuda::run_depthwise<kDTypeOf<T>>(plan, {.role = transposed ? cuda::ConvRole::kImage : cuda::ConvRole::kFeature,
+                                          .geometry = g,
+                                          .first = source.data(),
+                                          .second = filter.data(),
+                                          .bias = bias.empty() ? nullptr : biases.data(),
+                                          .out = out.data(),
+                                          .activation = kReLU});
+  expect_equal(out.data(), last(expected.results, transposed ? g.image : g.feature));
+  EXPECT_TRUE(out.surroundings_are_kept());
+}
+
+template <class T>
+void check_depthwise_cases() {
+  const ConvCase kCases[] = {
+      {.name = "three",
+       .in_channels = 24,
+       .out_channels = 24,
+       .groups = 24,
+       .input = {6, 9},
+       .kernel = {3, 3},
+       .padding = {1, 1}},
+      {.name = "seven",
+       .in_channels = 8,
+       .out_channels = 8,
+       .groups = 8,
+       .input = {9, 7},
+       .kernel = {7, 7},
+       .padding = {3, 3}},
+      {.name = "five", .in_channels = 136, .out_channels = 136, .groups = 136, .input = {4, 5}, .kernel = {5, 5}},
+      {.name = "two",
+       .in_channels = 8,
+       .out_channels = 8,
+       .groups = 8,
+       .input = {5, 11},
+       .kernel = {2, 4},
+       .padding = {0, 2}},
+      {.name = "spaced",
+       .in_channels = 16,
+       .out_channels = 16,
+       .groups = 16,
+       .input = {7, 8},
+       .kernel = {3, 3},
+       .padding = {2, 1},
+       .dilation = {1, 2}},
+      {.name = "stride",
+       .in_channels = 8,
+       .out_channels = 8,
+       .groups = 8,
+       .input = {4, 5},
+       .kernel = {3, 3},
+       .stride = {2, 3},
+       .padding = {1, 1}}};
+  std::uint64_t seed = 0;
+  for (const ConvCase& c : kCases) {
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    check_depthwise<T>(p, false, ++seed);
+    if (p.geometry.stride[0] == 1) check_depthwise<T>(p, true, ++seed);
+  }
+}
+
+TEST(ChannelwiseEmulation, DepthwiseInChannelsLast) {
+  check_depthwise_cases<float>();
+  check_depthwise_cases<__nv_bfloat16>();
+  check_depthwise_cases<__half>();
 }
 
 template <class T>

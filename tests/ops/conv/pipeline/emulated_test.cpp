@@ -43,14 +43,19 @@ void check(const ConvProblem& p, const cuda::PipelinePlan& plan, const cuda::Pip
   const std::vector<double>& bias = transposed ? p.image_bias : p.feature_bias;
   Operand<T> biases(bias, 0);
   Operand<T> out(std::vector<double>(expected.results.size(), std::numeric_limits<double>::quiet_NaN()), 0);
+  Operand<T> results_innermost(channels_last(p.filter, geometry.result_channels, g.taps()), 0);
   emulate_launches(seed);
-  cuda::run_pipeline_in<M::kArithmetic>(plan,
-                                        {.source = source.data(),
-                                         .filter = filter.data(),
-                                         .bias = bias.empty() ? nullptr : biases.data(),
-                                         .result = out.data(),
-                                         .activation = activation},
-                                        0);
+  cuda::PipelineCall call{.source = source.data(),
+                          .filter = filter.data(),
+                          .bias = bias.empty() ? nullptr : biases.data(),
+                          .result = out.data(),
+                          .activation = activation};
+  if (transposed && sizeof(T) == 2 && seed % 2 == 0) {
+    call.filter = results_innermost.data();
+    call.results_innermost = true;
+    reached.insert("results innermost");
+  }
+  cuda::run_pipeline_in<M::kArithmetic>(plan, call, 0);
   expect_equal(out.data(), channels_last(expected.results, geometry.result_channels, results));
   EXPECT_TRUE(out.surroundings_are_kept());
   reached.insert("columns " + std::to_string(plan.columns));
@@ -88,8 +93,10 @@ TYPED_TEST(PipelineEmulation, EveryFormIsExact) {
       }
     }
   }
-  EXPECT_EQ(reached, (Reached{"columns 128", "columns 64", "one filter", "two filters", "boxes", "chunks", "lead",
-                              "phases", "activation"}));
+  Reached all{"columns 128", "columns 64", "one filter", "two filters", "boxes",
+              "chunks",      "lead",       "phases",     "activation"};
+  if (sizeof(typename TypeParam::Element) == 2) all.insert("results innermost");
+  EXPECT_EQ(reached, all);
 }
 
 // A volume's taps along its depth, by slices that the oracle of two axes computes.
@@ -130,6 +137,78 @@ TYPED_TEST(PipelineEmulation, DepthIsAnAxis) {
   cuda::run_pipeline_in<TypeParam::kArithmetic>(
       plan, {.source = sources.data(), .filter = filters.data(), .bias = nullptr, .result = out.data()}, 0);
   expect_equal(out.data(), expected);
+}
+
+/// Sources of a few channels: by conv and, of stride 1, by conv_transpose, with filters in both formats.
+TYPED_TEST(PipelineEmulation, FewSourcesAreExact) {
+  using T = typename TypeParam::Element;
+  const ConvCase kCases[] = {
+      {.name = "three",
+       .batch = 2,
+       .in_channels = 3,
+       .out_channels = 70,
+       .input = {7, 9},
+       .kernel = {3, 3},
+       .padding = {1, 1}},
+      {.name = "picture", .batch = 1, .in_channels = 70, .out_channels = 3, .input = {9, 8}, .kernel = {3, 3}},
+      {.name = "odd",
+       .batch = 1,
+       .in_channels = 1,
+       .out_channels = 5,
+       .input = {6, 40},
+       .kernel = {5, 5},
+       .padding = {2, 2}},
+      {.name = "stride",
+       .batch = 3,
+       .in_channels = 64,
+       .out_channels = 3,
+       .input = {5, 4},
+       .kernel = {4, 3},
+       .stride = {2, 3},
+       .padding = {1, 0},
+       .dilation = {1, 2}},
+      {.name = "dilation",
+       .batch = 1,
+       .in_channels = 2,
+       .out_channels = 3,
+       .input = {9, 8},
+       .kernel = {3, 2},
+       .padding = {2, 1},
+       .dilation = {2, 3}}};
+  constexpr std::int64_t kMostChannels = 5;
+  std::uint64_t seed = 0;
+  for (const ConvCase& c : kCases) {
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    const ConvGeometry& g = p.geometry;
+    for (const bool transposed : {false, true}) {
+      if ((transposed ? g.feature_channels : g.image_channels) > kMostChannels) continue;
+      for (const bool filter_is_last : {false, true}) {
+        SCOPED_TRACE(::testing::Message() << "transposed " << transposed << ", channels_last " << filter_is_last);
+        cuda::FewSourcesPlan plan;
+        ASSERT_TRUE(cuda::plan_few_sources(g, transposed, filter_is_last, TypeParam::kArithmetic, plan));
+        const auto positions = [](const Extent2& e) { return e[0] * e[1]; };
+        const Expected expected = expected_results(p, transposed, kReLU);
+        const std::vector<double>& bias = transposed ? p.image_bias : p.feature_bias;
+        Operand<T> source(transposed ? channels_last(p.feature, g.feature_channels, positions(g.feature))
+                                     : channels_last(p.image, g.image_channels, positions(g.image)),
+                          0),
+            filter(filter_is_last ? channels_last(p.filter, g.image_channels, g.taps()) : p.filter, 0), biases(bias, 0),
+            out(std::vector<double>(expected.results.size(), std::nan("")), 0);
+        emulate_launches(++seed);
+        cuda::run_few_sources_in<TypeParam::kArithmetic>(plan,
+                                                         {.source = source.data(),
+                                                          .filter = filter.data(),
+                                                          .bias = bias.empty() ? nullptr : biases.data(),
+                                                          .result = out.data(),
+                                                          .activation = kReLU},
+                                                         0);
+        expect_equal(out.data(), channels_last(expected.results, transposed ? g.image_channels : g.feature_channels,
+                                               positions(transposed ? g.image : g.feature)));
+        EXPECT_TRUE(out.surroundings_are_kept());
+      }
+    }
+  }
 }
 
 template <class Unit>

@@ -1,7 +1,8 @@
-// conv_weight of channels_last tensors in half precision (pipeline/weight_plan.h describes how the work is cut). A
-// block stays on its multiprocessor and computes every gridDim'th tile. A thread of the last warpgroup starts the
-// copies of strips and boxes, through a ring with a full and an empty mbarrier for each slot; the others multiply, each
-// its taps, and write their sums straight from registers. No sum depends on the grid.
+// conv_weight of channels_last tensors in half precision and TF32 (pipeline/weight_plan.h describes how the work is
+// cut). A block stays on its multiprocessor and computes every gridDim'th tile. A thread of the last warpgroup starts
+// the copies of strips and boxes, through a ring with a full and an empty mbarrier for each slot; in TF32 its other
+// warps transpose the feature into a second ring (transpose.cuh). The other warpgroups multiply, each its taps, and
+// write their sums straight from registers. No sum depends on the grid.
 //
 // A strip reaches past the feature's edges, where it is zero. A NaN or an infinity of the image that meets it there
 // makes NaN of taps that do not meet it in the plain kernel.
@@ -13,24 +14,12 @@
 #include <adjoint/core/cuda/wgmma_shared.cuh>
 #include <adjoint/ops/conv/base/cuda/ring.cuh>
 #include <adjoint/ops/conv/base/cuda/wgmma_operand.cuh>
+#include <adjoint/ops/conv/pipeline/cuda/weight/shared.cuh>
+#include <adjoint/ops/conv/pipeline/cuda/weight/transpose.cuh>
 
 #include <cstdint>
 
 namespace adjoint::cuda::pipeline_weight {
-
-struct Operands {
-  TensorMap image[kMostPipelinePhases], feature;
-  float* sums;  // [tap][slice][feature channel][image channel]
-};
-
-/// Shared addresses.
-struct Shared {
-  std::uint32_t full, empty;  // mbarriers, one for each slot
-  std::uint32_t slots;        // the feature's panels, then the image's
-};
-
-inline constexpr int kTeam = 128;  // threads: a warpgroup
-inline constexpr int kWarpsOfTeam = 4;
 
 /// wgmma's operand whose eights of positions lie `eight_bytes` apart, and its panels of 64 channels `panel_bytes`.
 __device__ __forceinline__ std::uint64_t panel_descriptor(std::uint32_t shared_address, int eight_bytes,
@@ -42,7 +31,7 @@ __device__ __forceinline__ std::uint64_t panel_descriptor(std::uint32_t shared_a
 /// Starts the copies of the block's tiles; one thread.
 __device__ __forceinline__ void copy_strips(const PipelineWeightPlan& p, const Operands& operands,
                                             const Shared& shared) {
-  const int bytes = p.feature_panels() * kWeightPanelBytes + p.image_panels() * p.box_copy_bytes();
+  const int bytes = p.feature_panels() * p.panel_bytes() + p.image_panels() * p.box_copy_bytes();
   Ring ring;
 #pragma unroll 1
   for (int index = static_cast<int>(blockIdx.x); index < p.tiles; index += static_cast<int>(gridDim.x)) {
@@ -57,14 +46,14 @@ __device__ __forceinline__ void copy_strips(const PipelineWeightPlan& p, const O
       ptx::mbarrier_arrive_expect_bytes(full, bytes);
 #pragma unroll 1
       for (int panel = 0; panel < p.feature_panels(); ++panel) {
-        const int at[kTensorMapAxes] = {tile.feature + panel * kWeightLine, strip.at[2], strip.at[1], strip.at[0],
+        const int at[kTensorMapAxes] = {tile.feature + panel * p.line(), strip.at[2], strip.at[1], strip.at[0],
                                         strip.sample};
         ptx::tensor_copy(to, &operands.feature, at, full);
-        to += kWeightPanelBytes;
+        to += p.panel_bytes();
       }
 #pragma unroll 1
       for (int panel = 0; panel < p.image_panels(); ++panel) {
-        const int at[kTensorMapAxes] = {tile.image + panel * kWeightLine, strip.at[2] + box.first[2],
+        const int at[kTensorMapAxes] = {tile.image + panel * p.line(), strip.at[2] + box.first[2],
                                         strip.at[1] + box.first[1], strip.at[0] + box.first[0], strip.sample};
         ptx::tensor_copy(to, &operands.image[box.phase], at, full);
         to += p.box_bytes();
@@ -93,7 +82,7 @@ __device__ __forceinline__ void store_sums(const PipelineWeightPlan& p, int feat
   }
 }
 
-/// Multiplies a team's taps of every tile of the block.
+/// Multiplies a team's taps of every tile of the block, in halves.
 template <Arithmetic kArithmetic, int kColumns, int kTaps>
 __device__ __forceinline__ void multiply_and_store(const PipelineWeightPlan& p, const Operands& operands,
                                                    const Shared& shared, int team) {
@@ -102,9 +91,9 @@ __device__ __forceinline__ void multiply_and_store(const PipelineWeightPlan& p, 
   constexpr int kLineUnits = kPipelineLineBytes / 16, kEight = kPipelineStrip * kPipelineLineBytes;
   const int warp = static_cast<int>(threadIdx.x) / 32 % kWarpsOfTeam, lane = static_cast<int>(threadIdx.x) % 32;
   const int panel = p.shares_taps ? team : 0, pitch = p.box_extents[kPipelineAxes - 1];
-  const std::uint64_t feature = panel_descriptor(shared.slots + panel * kWeightPanelBytes, kEight, kWeightPanelBytes);
-  const std::uint64_t image = panel_descriptor(shared.slots + p.feature_panels() * kWeightPanelBytes,
-                                               pitch * kPipelineLineBytes, p.box_bytes());
+  const std::uint64_t feature = panel_descriptor(shared.slots + panel * p.panel_bytes(), kEight, p.panel_bytes());
+  const std::uint64_t image =
+      panel_descriptor(shared.slots + p.feature_panels() * p.panel_bytes(), pitch * kPipelineLineBytes, p.box_bytes());
   Ring ring;
 #pragma unroll 1
   for (int index = static_cast<int>(blockIdx.x); index < p.tiles; index += static_cast<int>(gridDim.x)) {
@@ -125,7 +114,7 @@ __device__ __forceinline__ void multiply_and_store(const PipelineWeightPlan& p, 
       const int slot = ring.slot * (p.slot_bytes() / 16);
 #pragma unroll
       for (int step = 0; step < kWeightSteps; ++step) {
-        const std::uint64_t a = wgmma::moved(feature, slot + step * kWeightDepth * kLineUnits);
+        const std::uint64_t a = wgmma::moved(feature, slot + step * p.step_depth() * kLineUnits);
         const int row = slot + p.step_rows[step] * pitch * kLineUnits;
 #pragma unroll
         for (int i = 0; i < kTaps; ++i) {
@@ -148,35 +137,47 @@ __device__ __forceinline__ void multiply_and_store(const PipelineWeightPlan& p, 
     for (int i = 0; i < kTaps; ++i) {
       if (taps[i].filter < 0) continue;
       float* const to = operands.sums + taps[i].filter * p.gather.tap_stride + tile.slice * p.gather.slice_stride;
-      store_sums<kColumns>(p, tile.feature + panel * kWeightLine, tile.image, sums[i], to, warp, lane);
+      store_sums<kColumns>(p, tile.feature + panel * kPipelineResults, tile.image, sums[i], to, warp, lane);
     }
   }
 }
 
-template <Arithmetic kArithmetic, int kTeams, int kColumns, int kTaps>
+/// kSharedRows: the rows of a sample's strip whose image rows a team's taps share; 0 if they share none.
+template <Arithmetic kArithmetic, int kTeams, int kColumns, int kTaps, int kSharedRows>
 __global__ void __launch_bounds__((kTeams + 1) * kTeam, 1)
     pipeline_weight_kernel(const __grid_constant__ PipelineWeightPlan p, const __grid_constant__ Operands operands) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which is never launched
   const std::uint32_t smem = ptx::shared_address(ptx::dynamic_smem());
-  const Shared shared{smem, smem + 8 * kMostStripSlots, smem + kPipelineTableBytes};
+  constexpr bool kTransposes = kArithmetic == Arithmetic::kTF32;
+  const Shared shared = shared_of(p, smem);
   if (threadIdx.x == 0) {
     for (int i = 0; i < p.slots; ++i) {
       ptx::mbarrier_init(shared.full + 8 * i, 1);
-      ptx::mbarrier_init(shared.empty + 8 * i, kTeams * kWarpsOfTeam);
+      ptx::mbarrier_init(shared.empty + 8 * i, kTeams * kWarpsOfTeam + (kTransposes ? kTransposingWarps : 0));
+    }
+    for (int i = 0; kTransposes && i < kWeightTransposedSlots; ++i) {
+      ptx::mbarrier_init(shared.transposed_full + 8 * i, kTransposingWarps);
+      ptx::mbarrier_init(shared.transposed_empty + 8 * i, kTeams * kWarpsOfTeam);
     }
     ptx::fence_mbarrier_init();
   }
   __syncthreads();
-  constexpr int kThreads = (kTeams + 1) * kTeam, kLoaderRegisters = 40;
+  constexpr int kThreads = (kTeams + 1) * kTeam, kLoaderRegisters = kTransposes ? 56 : 40;
   constexpr int kRegisters = multiplier_registers(kThreads, kTeam, kLoaderRegisters);
   ptx::wait_for_earlier_kernels();
   const int team = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / kTeam, 0);
   if (team == kTeams) {
     ptx::lower_register_limit<kLoaderRegisters>();
-    if (threadIdx.x == kTeams * kTeam) copy_strips(p, operands, shared);
+    const int thread = static_cast<int>(threadIdx.x) - kTeams * kTeam;
+    if (thread == 0) copy_strips(p, operands, shared);
+    if (kTransposes && thread >= 32) transpose_strips<kColumns>(p, shared, thread - 32);
   } else {
     ptx::raise_register_limit<kRegisters>();
-    multiply_and_store<kArithmetic, kColumns, kTaps>(p, operands, shared, team);
+    if constexpr (kTransposes) {
+      multiply_transposed<kColumns, kTaps, kSharedRows>(p, operands, shared, team);
+    } else {
+      multiply_and_store<kArithmetic, kColumns, kTaps>(p, operands, shared, team);
+    }
   }
 #endif
 }

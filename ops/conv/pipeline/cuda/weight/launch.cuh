@@ -10,10 +10,10 @@
 
 namespace adjoint::cuda {
 
-template <Arithmetic kArithmetic, int kTaps>
+template <Arithmetic kArithmetic, int kTaps, int kSharedRows = 0>
 auto pipeline_weight_kernel_of(const PipelineWeightPlan& plan) {
-  return plan.columns == 128 ? pipeline_weight::pipeline_weight_kernel<kArithmetic, 2, 128, kTaps>
-                             : pipeline_weight::pipeline_weight_kernel<kArithmetic, 3, 64, kTaps>;
+  return plan.columns == 128 ? pipeline_weight::pipeline_weight_kernel<kArithmetic, 2, 128, kTaps, kSharedRows>
+                             : pipeline_weight::pipeline_weight_kernel<kArithmetic, 3, 64, kTaps, kSharedRows>;
 }
 
 template <class Encode>
@@ -31,10 +31,18 @@ pipeline_weight::Operands pipeline_weight_operands(const PipelineWeightPlan& pla
 
 template <Arithmetic kArithmetic>
 void run_pipeline_weight_in(const PipelineWeightPlan& plan, const PipelineWeightCall& call, int device) {
-  constexpr DType kDType = kArithmetic == Arithmetic::kBFloat16 ? kBFloat16 : kFloat16;
-  const auto kernel = plan.team_taps == 1   ? pipeline_weight_kernel_of<kArithmetic, 1>(plan)
-                      : plan.team_taps == 2 ? pipeline_weight_kernel_of<kArithmetic, 2>(plan)
-                                            : pipeline_weight_kernel_of<kArithmetic, 3>(plan);
+  constexpr DType kDType = kArithmetic == Arithmetic::kBFloat16  ? kBFloat16
+                           : kArithmetic == Arithmetic::kFloat16 ? kFloat16
+                                                                 : kFloat32;
+  auto kernel = plan.team_taps == 1   ? pipeline_weight_kernel_of<kArithmetic, 1>(plan)
+                : plan.team_taps == 2 ? pipeline_weight_kernel_of<kArithmetic, 2>(plan)
+                                      : pipeline_weight_kernel_of<kArithmetic, 3>(plan);
+  if constexpr (kArithmetic == Arithmetic::kTF32) {
+    if (plan.shares_rows) {
+      kernel = plan.strip_rows == 8 ? pipeline_weight_kernel_of<kArithmetic, kRowTaps, 8>(plan)
+                                    : pipeline_weight_kernel_of<kArithmetic, kRowTaps, 4>(plan);
+    }
+  }
   const DeviceGuard guard(device);
   const auto smem_bytes = static_cast<std::size_t>(plan.smem_bytes());
   allow_smem(kernel, smem_bytes);
