@@ -1,25 +1,115 @@
-// Convolutions in chunks: the results, one chunk after the other, are the convolution of the whole sequence.
+// Networks over signals that arrive in blocks.
+//
+//   nn::Streaming stream(net, {.block = 64});
+//   while (read(in)) {  // (1, 1, 64)
+//     stream.process(in, out);
+//     play(out);
+//   }
+//   play(stream.flush());
+//
+// Streaming runs a whole network of local layers with a fixed latency. StreamingConv1d and StreamingConvTranspose1d run
+// single layers over chunks of any length, on a GPU too:
 //
 //   nn::StreamingConvTranspose1d up(layer);
 //   for (const Tensor& chunk : chunks) play(up(chunk));
 //   play(up.flush());
 //
-// Chunks are (N, C, L) or (C, L), of any length, also 0; so are results. The last inputs are carried from chunk to
-// chunk, so that every element of the result is one sum in the order of the whole convolution, bias and activation
+// Their chunks are (N, C, L) or (C, L), of any length, also 0; so are results. The last inputs are carried from chunk
+// to chunk, so that every element of the result is one sum in the order of the whole convolution, bias and activation
 // included: exact on small integers, otherwise within rounding of the whole, and the same bits for the same chunks. The
-// layer is shared, not copied: changed parameters apply to the chunks that follow. Its hooks do not run.
-//
-// Any stride, dilation, groups and output_padding. The values around the sequence must not depend on its other end:
-// constructors throw Error for a layer with a padding_mode other than kConstant, or with a padding of kSame.
+// layer is shared, not copied: changed parameters apply to the chunks that follow. Its hooks do not run. Any stride,
+// dilation, groups and output_padding. The values around the sequence must not depend on its other end: constructors
+// throw Error for a layer with a padding_mode other than kConstant, or with a padding of kSame.
 //
 // For inference: nothing is recorded. Under a tape results are constants, as under PauseTape.
 #pragma once
 
+#include <adjoint/core/base/export.h>
+#include <adjoint/core/base/owned.h>
+#include <adjoint/core/tensor/tensor.h>
 #include <adjoint/nn/conv.h>
+#include <adjoint/nn/module.h>
+#include <adjoint/nn/tensor_function.h>
 
+#include <concepts>
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
 
 namespace adjoint::nn {
+
+struct StreamingOptions {
+  /// The most samples of a call.
+  std::int64_t block = 64;
+  std::int64_t channels = 1, batch = 1;
+  /// Of the signal. Left out: that of a module's first parameter; of other functions, float32.
+  std::optional<DType> dtype = {};
+  /// As in PlanOptions: with 1, calls allocate nothing and take no lock.
+  int threads = 1;
+};
+
+/// A network (batch, channels, L) -> (..., L'), on the CPU, in blocks. Streamed output t + latency() is output t of the
+/// network's call on the whole signal: exactly on small integers, otherwise within rounding. The first latency()
+/// outputs are zeros. The same blocks give the same bits, in every division into blocks.
+///
+/// The network is recorded as operators, so it may be a module or a function. Each output must depend on a bounded
+/// stretch of the signal. There are rules for convolutions and their transposes, pooling, padding with constants,
+/// slices, elementwise functions, normalisation with running statistics or over other axes than time, linear and
+/// matmul, reductions and softmax over other axes, cat, views that keep time apart or fold it (pixel shuffle), and
+/// nearest-neighbour upsampling. Padding may look ahead: the outputs wait for it. Branches that meet are aligned. Each
+/// layer's padding lies around its own input, as in the call on the whole signal.
+///
+/// The network's tensors are frozen (nn/freeze.h) while the Streaming lives. All functions of a moved-from Streaming
+/// throw Error. A Streaming runs on one thread at a time.
+class ADJOINT_API Streaming {
+ public:
+  /// Calls f on silence of several lengths, to record it. Throws Error, naming the operator and its module, for one
+  /// that reads the whole signal or that has no rule, as Plan does for other networks, and if the block is not a
+  /// multiple of the network's strides.
+  explicit Streaming(std::function<Tensor(const Tensor&)> f, const StreamingOptions& options = {});
+  /// The same for a module with one input and one output. Throws Error in training mode. The module may be destroyed
+  /// before the Streaming.
+  template <std::derived_from<Module> M>
+  explicit Streaming(const M& module, const StreamingOptions& options = {})
+      : Streaming(
+            [&](const std::vector<Tensor>& x) {
+              detail::check_evaluated("Streaming", module);
+              return detail::call_with("Streaming", module, x);
+            },
+            options, dtype_of(module)) {}
+  Streaming(Streaming&&) noexcept;
+  Streaming& operator=(Streaming&&) noexcept;
+  ~Streaming();
+
+  /// The next n samples: in (batch, channels, n), out (..., outputs(n)) with the shape of the network's output. n is at
+  /// most the block, and divisible by multiple(). Throws Error for other shapes, dtypes and devices; the signal then
+  /// continues as if the call had not been made.
+  void process(const Tensor& in, Tensor& out);
+  /// The same, as a new tensor.
+  Tensor operator()(const Tensor& in);
+  /// The outputs that remain at the end of the signal; a new signal may begin then. Empty if there are none. Throws
+  /// Error if the network refuses a signal of the length that has come.
+  Tensor flush();
+  /// Drops the signal.
+  void reset();
+
+  /// Outputs that come before the network's output 0.
+  std::int64_t latency() const;
+  /// The numbers of samples of calls are divisible by it.
+  std::int64_t multiple() const;
+  /// The number of outputs of a call with n samples.
+  std::int64_t outputs(std::int64_t n) const;
+  /// Bytes of the block that holds the state, intermediate results and the operators' temporary memory.
+  std::size_t nbytes() const;
+
+ private:
+  Streaming(const detail::TensorFunction& f, const StreamingOptions& options, DType dtype);
+  static DType dtype_of(const Module& module);
+  struct Impl;
+  Impl& impl() const;
+  Owned<Impl> impl_;
+};
 
 namespace detail {
 

@@ -1,0 +1,60 @@
+// The functions that a network calls on a signal, with the attributes that ONNX has for them (Streaming). Internal.
+#pragma once
+
+#include <adjoint/core/graph/onnx_call.h>
+#include <adjoint/core/graph/planned_call.h>
+#include <adjoint/core/tensor/tensor.h>
+#include <adjoint/nn/tensor_function.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace adjoint::nn::detail {
+
+/// A call of a function. Its operands and results are those of a signal of some length.
+struct SignalCall {
+  /// A node of the call's translation. Inputs are the call's operands, then `made`.
+  struct Node {
+    std::string type;
+    std::vector<std::int32_t> inputs;
+    OnnxAttributes attributes;
+  };
+
+  std::string name;
+  std::string module;  // "'0' (Conv1d)", or empty
+  std::vector<Tensor> in, out;
+  /// The values of the network that in and out are; -1: a constant.
+  std::vector<std::int32_t> operands, results;
+  std::vector<Node> nodes;
+  std::vector<Tensor> made;  // constants of nodes; undefined: results of nodes
+  std::unique_ptr<adjoint::detail::PlannedCall> planned;
+
+  /// Throws Error, naming the call: "Streaming: ...; got conv in '0' (Conv1d), <which>".
+  [[noreturn]] void refuse(std::string_view which) const;
+  const Node* find(std::string_view type) const;
+  /// The constant that is input i of a node, as int64; empty if the node has no such input.
+  std::vector<std::int64_t> integers(const Node& node, std::size_t i) const;
+  /// The constant that is input i of a node, of one element.
+  double number(const Node& node, std::size_t i, double otherwise) const;
+};
+
+/// Attributes of a node; `otherwise` if it has no such attribute.
+std::vector<std::int64_t> integers_of(const SignalCall::Node& node, std::string_view name);
+std::int64_t integer_of(const SignalCall::Node& node, std::string_view name, std::int64_t otherwise);
+double number_of(const SignalCall::Node& node, std::string_view name, double otherwise);
+
+struct SignalCalls {
+  std::vector<SignalCall> calls;
+  std::int32_t values = 0;  // value 0 is the input
+  std::int32_t output = -1;
+};
+
+/// Runs f, of one input and one output, on `input` and records the calls whose results depend on it. Throws Error as
+/// Plan does.
+SignalCalls record_signal(const TensorFunction& f, const Tensor& input);
+
+}  // namespace adjoint::nn::detail

@@ -1,0 +1,47 @@
+// The state of a streamed network: the last samples of its intermediate signals. Internal.
+#pragma once
+
+#include <adjoint/core/tensor/tensor.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace adjoint::nn::detail {
+
+/// Where a stream stands.
+struct StreamClock {
+  static constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
+
+  std::int64_t position = 0;          // the place in the network's input of the block's first sample
+  std::int64_t advance = 0;           // samples of the previous block
+  std::vector<std::int64_t> lengths;  // of the signals; kEndless until the end is known
+};
+
+/// A window on a signal: the block's samples behind the `history` samples before them. Samples outside of [first,
+/// length - cut) are replaced by `fill`.
+struct WindowSpec {
+  std::size_t axis = 0;
+  std::int64_t history = 0;
+  std::int64_t up = 1, down = 1;  // samples of the signal for each of the network's input
+  std::int64_t delay = 0;         // the block's first sample is `delay` samples older than the clock's position
+  std::int64_t first = 0, cut = 0;
+  std::size_t length = 0;              // among the clock's lengths
+  std::array<std::byte, 8> fill = {};  // the bytes of one element
+};
+
+/// Puts the block x behind the history that `window` holds, under a trace that plans calls. The window has x's shape,
+/// with `history` more samples.
+void pass_window(const Tensor& x, const Tensor& window, const WindowSpec& spec,
+                 const std::shared_ptr<const StreamClock>& clock);
+
+/// The places of [first, length - cut) in a block of `extent` samples.
+struct Inside {
+  std::int64_t begin, end;
+};
+Inside inside_of(const WindowSpec& spec, const StreamClock& clock, std::int64_t extent);
+
+}  // namespace adjoint::nn::detail
