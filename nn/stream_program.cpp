@@ -226,10 +226,10 @@ Signal StreamProgram::local(const Signal& signal, const Reach& reach, double pad
   const std::int64_t kept = std::max<std::int64_t>(history, 0), start = kept - history;
   const Signal source = kept > 0 || around ? window(x, kept, around ? &*around : nullptr) : x;
   const auto axis = static_cast<std::int64_t>(x.axis);
-  const std::int64_t read = (samples(y) - 1) * reach.stride + reach.span;
-  return of_frame(y, [f, axis, start, read, slot = source.slot](const StreamFrame& frame) {
+  // Planned calls of packed operands allocate nothing.
+  return of_frame(y, [f, axis, start, slot = source.slot](const StreamFrame& frame) {
     const Tensor& all = frame.values[slot];
-    return f(all.size(axis) == read ? all : all.narrow(axis, start, read));
+    return f((start == 0 ? all : all.narrow(axis, start, all.size(axis) - start)).contiguous());
   });
 }
 

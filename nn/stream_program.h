@@ -97,7 +97,8 @@ class StreamProgram {
   Joined joined(const SignalCall& call);
 
   using Compute = std::function<Tensor(const Tensor& x)>;
-  /// f of the samples that outputs read, in a signal of other samples, around which `padding` lies.
+  /// f of the samples that the outputs of a block read, and fewer than `stride` behind them; `padding` lies around the
+  /// signal.
   Signal local(const Signal& x, const Reach& reach, double padding, const Compute& f);
   /// f of the block behind `history` samples.
   Signal with_history(const Signal& x, std::int64_t history, const Compute& f);

@@ -141,10 +141,11 @@ void reshape_rule(Program& program, SignalCall& call) {
   const std::size_t axis = *found;
   const std::int64_t more = std::max<std::int64_t>(1, to[axis] / samples),
                      fewer = std::max<std::int64_t>(1, samples / to[axis]);
-  const auto as_block = [=](const Tensor& block) {
+  const auto as_block = [=](const Tensor& read) {
+    const std::int64_t extent = read.size(time_of(x)) / fewer;
     Shape shape = to;
-    shape[axis] = block.size(static_cast<std::int64_t>(x.axis)) * more / fewer;
-    return block.reshape(shape);
+    shape[axis] = extent * more;
+    return read.narrow(time_of(x), 0, extent * fewer).reshape(shape);
   };
   Signal y = fewer > 1 ? program.local(x, {fewer, fewer, 0, 0}, 0.0, as_block) : program.each(x, as_block);
   y.axis = axis;

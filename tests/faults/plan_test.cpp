@@ -1,6 +1,7 @@
-// A planned call on one thread: no allocation, no lock, no system call.
+// A planned call on one thread, and a block of a stream: no allocation, no lock, no system call.
 #include <adjoint/adjoint.h>
 #include <adjoint/nn/plan.h>
+#include <adjoint/nn/streaming.h>
 #include <adjoint/tests/faults/allocations.h>
 #include <adjoint/tests/nn/networks/autoencoder.h>
 #include <adjoint/tests/nn/networks/dcgan.h>
@@ -22,6 +23,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -42,15 +44,37 @@ extern "C" __attribute__((visibility("default"))) int pthread_mutex_lock(pthread
 namespace adjoint::nn {
 namespace {
 
+using Call = std::function<void()>;
+
 struct Case {
   std::string name;
-  std::function<Plan()> plan;
+  std::function<Call()> prepare;
 };
 
 template <class Net>
 Case case_of(const char* name, Net net, const Shape& shape) {
   net.eval();
-  return {name, [=] { return Plan(net, {Tensor::full(shape, 0.5)}); }};
+  return {name, [=]() -> Call {
+            const auto plan = std::make_shared<Plan>(net, std::vector{Tensor::full(shape, 0.5)});
+            return [plan, x = plan->inputs()[0].clone()] { plan->run({x}); };
+          }};
+}
+
+// Whole blocks and shorter ones take turns.
+template <class Net>
+Case stream_of(const char* name, Net net, const StreamingOptions& options) {
+  net.eval();
+  return {name, [=]() -> Call {
+            const auto stream = std::make_shared<Streaming>(net, options);
+            const std::int64_t part = stream->multiple();
+            const Tensor whole = Tensor::full({1, options.channels, options.block}, 0.5);
+            const Tensor shorter = Tensor::full({1, options.channels, part}, 0.25);
+            Tensor out = (*stream)(whole), short_out = (*stream)(shorter);
+            return [=]() mutable {
+              stream->process(whole, out);
+              stream->process(shorter, short_out);
+            };
+          }};
 }
 
 std::vector<Case> cases() {
@@ -64,7 +88,13 @@ std::vector<Case> cases() {
                   Sequential(Conv2d(3, 4, {.kernel_size = 3}), GroupNorm(2, 4), GELU(), AvgPool2d(2), InstanceNorm2d(4),
                              Upsample({.scale_factor = {2.0}, .mode = Interpolation::kBicubic}), PixelUnshuffle(2),
                              Flatten(), Linear(576, 8), LayerNorm({8}), Softmax(1)),
-                  {2, 3, 14, 14})};
+                  {2, 3, 14, 14}),
+          stream_of("stream of hifigan", networks::HifiGan(), {.block = 1, .channels = 6}),
+          stream_of("stream of layers",
+                    Sequential(Conv1d(1, 4, {.kernel_size = 9, .padding = 4, .dilation = 2}), BatchNorm1d(4), Tanh(),
+                               Conv1d(4, 6, {.kernel_size = 4, .stride = 2, .padding = 1}), PReLU(), MaxPool1d(3, 1, 1),
+                               ConvTranspose1d(6, 1, {.kernel_size = 4, .stride = 2, .padding = 1})),
+                    {.block = 64})};
 }
 
 constexpr int kCalls = 10000;
@@ -73,14 +103,13 @@ TEST(PlannedCall, AllocatesNothingAndTakesNoLock) {
   if (testing::kSanitized) GTEST_SKIP() << "a sanitizer allocates for itself";
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
-    Plan plan = c.plan();
-    const Tensor x = plan.inputs()[0].clone();
+    const Call call = c.prepare();
     std::int64_t allocations = 0;
     {
       const testing::FailAllocation counting(0, false, allocations);
       counts_locks = true;
       locks = 0;
-      for (int i = 0; i < kCalls; ++i) plan.run({x});
+      for (int i = 0; i < kCalls; ++i) call();
       counts_locks = false;
     }
     EXPECT_EQ(allocations, 0);
@@ -97,10 +126,9 @@ TEST(PlannedCall, MakesNoSystemCall) {
     ASSERT_GE(child, 0);
     if (child == 0) {
       set_num_threads(1);  // so that the process ends with this thread
-      Plan plan = c.plan();
-      const Tensor x = plan.inputs()[0].clone();
+      const Call call = c.prepare();
       ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
-      for (int i = 0; i < kCalls; ++i) plan.run({x});
+      for (int i = 0; i < kCalls; ++i) call();
       ::syscall(SYS_exit, 0);
     }
     int status = -1;
