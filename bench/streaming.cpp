@@ -64,7 +64,7 @@ struct Amp : nn::Module {
   nn::Child<nn::Conv1d> output = register_module("output", nn::Conv1d(kAmpChannels, 1, {.kernel_size = 1}));
 };
 
-// Strided convolutions down to a rate of 1/64, and back with skips (Defossez, Synnaeve, Adi: "Real time speech
+// Strided convolutions down to a rate of 1/64, an LSTM, and back with skips (Defossez, Synnaeve, Adi: "Real time speech
 // enhancement in the waveform domain", 2020).
 struct Denoiser : nn::Module {
   using Convs = nn::ModuleList<nn::Conv1d>;
@@ -88,7 +88,7 @@ struct Denoiser : nn::Module {
       h = adjoint::glu(gates[i](adjoint::relu(down[i](h))), 1);
       skips.push_back(h);
     }
-    h = h + middle(adjoint::pad(h, {4, 0}));
+    h = lstm(h.transpose(1, 2)).output.transpose(1, 2);
     for (std::size_t i = down.size(); i-- > 0;) {
       h = up[i](adjoint::glu(up_gates[i](h + skips[i]), 1));
       if (i > 0) h = adjoint::relu(h);
@@ -99,7 +99,7 @@ struct Denoiser : nn::Module {
   nn::Child<Convs> down = register_module("down", Convs()), gates = register_module("gates", Convs()),
                    up_gates = register_module("up_gates", Convs());
   nn::Child<Ups> up = register_module("up", Ups());
-  nn::Child<nn::Conv1d> middle = register_module("middle", nn::Conv1d(64, 64, {.kernel_size = 5}));
+  nn::Child<nn::LSTM> lstm = register_module("lstm", nn::LSTM(64, 64, {.batch_first = true}));
 };
 
 // ---- The amplifier by hand: sample by sample, layer by layer, each with a ring of its past.

@@ -2,9 +2,12 @@
 
 #include <adjoint/core/autograd/autocast.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/core/graph/call_trace.h>
 #include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/recurrence.h>
+#include <adjoint/nn/stream_calls.h>
+#include <adjoint/nn/stream_window.h>
 #include <adjoint/ops/index/index.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/ops/view/view.h>
@@ -13,6 +16,7 @@
 #include <array>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -135,13 +139,19 @@ struct Scanned {
 Scanned scan_forward(const detail::Recurrence& recurrence, const std::vector<Tensor>& inputs, LSTMState state) {
   std::vector<Tensor> outputs;
   std::vector<LSTMState> ended;
+  const detail::StepKeeper* const keeper = detail::StepKeeper::current();
   for (const Tensor& input : inputs) {
     const std::int64_t going = input.size(0), before = state.h.size(0);
     if (going < before) {
       ended.push_back(some(state, going, before - going));
       state = some(state, 0, going);
     }
-    state = recurrence.step(input, state);
+    const LSTMState last = std::exchange(state, recurrence.step(input, state));
+    if (keeper != nullptr) {
+      const auto step = static_cast<std::int64_t>(outputs.size());
+      keeper->keep(step, last.h, state.h);
+      if (state.c.defined()) keeper->keep(step, last.c, state.c);
+    }
     outputs.push_back(state.h);
   }
   ended.push_back(state);
@@ -290,6 +300,32 @@ void Recurrent::check(const std::vector<Tensor>& operands, const std::vector<std
 LSTMResult Recurrent::computed(std::vector<Tensor> operands, const std::vector<std::int64_t>& lengths) const {
   check(operands, lengths);
   const bool batched = operands[0].dim() == 3, batch_first = batched && options_.batch_first;
+  if (records_signal()) {
+    LSTMResult result;
+    {
+      const adjoint::detail::TraceScope unseen(nullptr);
+      result = computed(operands, lengths);
+    }
+    std::optional<SignalLoop> loop;
+    if (!options_.bidirectional && lengths.empty()) {
+      loop.emplace();
+      loop->axis = batch_first ? 1 : 0;
+      for (const Tensor& last : {result.h_n, result.c_n}) {
+        const Tensor& given = operands[1 + loop->first.size()];
+        if (last.defined())
+          loop->first.push_back(given.defined() ? given : Tensor::zeros(last.shape(), last.options()));
+      }
+      loop->run = [layer = *this, operands](const Tensor& block, const std::vector<Tensor>& states) {
+        std::vector<Tensor> all = operands;
+        all[0] = block;
+        std::copy(states.begin(), states.end(), all.begin() + 1);
+        const LSTMResult made = layer.computed(std::move(all), {});
+        return states.size() == 1 ? std::vector{made.output, made.h_n} : std::vector{made.output, made.h_n, made.c_n};
+      };
+    }
+    record_loop(type_, operands, {result.output, result.h_n, result.c_n}, std::move(loop));
+    return result;
+  }
   const Tensor x = batched ? operands[0] : operands[0].unsqueeze(1);
   const std::int64_t batch = x.size(batch_first ? 0 : 1);
   const PackedRows packed(x.size(batch_first ? 1 : 0), batch, batch_first, lengths, x.device());

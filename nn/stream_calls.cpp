@@ -18,10 +18,6 @@ using adjoint::detail::ModuleCalls;
 using adjoint::detail::OperatorCall;
 using adjoint::detail::TraceScope;
 
-constexpr const char* kBounded =
-    "Streaming: a network must compute each output from a bounded stretch of its signal, by operators with rules for "
-    "time";
-
 // Collects the nodes of a call's translation.
 class SignalTranslation final : public OnnxCall {
  public:
@@ -75,23 +71,28 @@ class SignalTrace final : public CallTrace {
       return;
     }
     const TraceScope paused(nullptr);
-    SignalCall& made = recorded.calls.emplace_back();
-    made.name = call.name;
-    if (const std::string* const module = ModuleCalls::innermost()) made.module = *module;
-    for (const Tensor& operand : call.in) {
-      const bool was_overwritten = call.in_place && operand.defined() && before_write_.defined() &&
-                                   signal_storage(operand) == signal_storage(call.out[0]) && !is_derived(operand);
-      made.in.push_back(was_overwritten ? before_write_ : operand);
-      made.operands.push_back(is_derived(operand) ? value_of(operand) : -1);
+    SignalCall& made = add(call.name, call.in, call.out);
+    for (std::size_t i = 0; i < call.in.size(); ++i) {
+      const bool was_overwritten = call.in_place && made.operands[i] < 0 && call.in[i].defined() &&
+                                   signal_storage(call.in[i]) == signal_storage(call.out[0]);
+      if (was_overwritten) made.in[i] = before_write_;
     }
-    made.out.assign(call.out.begin(), call.out.end());
     if (call.has_rule()) {
       SignalTranslation translation(call, made);
       call.translate(translation);
     }
     made.planned = call.planned();
     if (call.in_place) forget(call.out[0]);
-    for (const Tensor& result : call.out) made.results.push_back(result.defined() ? define(result) : -1);
+    define_results(made);
+  }
+
+  void called(const char* name, const std::vector<Tensor>& in, const std::vector<Tensor>& out,
+              std::optional<SignalLoop> loop) {
+    const auto depends = [&](const Tensor& t) { return is_derived(t); };
+    if (std::none_of(in.begin(), in.end(), depends)) return;
+    SignalCall& made = add(name, in, out);
+    made.loop = std::move(loop);
+    define_results(made);
   }
 
   void overwrites(const Tensor& target) override {
@@ -134,6 +135,19 @@ class SignalTrace final : public CallTrace {
   SignalCalls recorded;
 
  private:
+  SignalCall& add(const char* name, std::span<const Tensor> in, std::span<const Tensor> out) {
+    SignalCall& made = recorded.calls.emplace_back();
+    made.name = name;
+    if (const std::string* const module = ModuleCalls::innermost()) made.module = *module;
+    made.in.assign(in.begin(), in.end());
+    made.out.assign(out.begin(), out.end());
+    for (const Tensor& operand : in) made.operands.push_back(is_derived(operand) ? value_of(operand) : -1);
+    return made;
+  }
+  void define_results(SignalCall& call) {
+    for (const Tensor& result : call.out) call.results.push_back(result.defined() ? define(result) : -1);
+  }
+
   std::int32_t define(const Tensor& tensor) {
     known_[signal_storage(tensor)].emplace_back(tensor, recorded.values);
     return recorded.values++;
@@ -174,7 +188,7 @@ const OnnxAttribute* attribute_of(const SignalCall::Node& node, std::string_view
 
 void SignalCall::refuse(std::string_view which) const {
   const std::string where = module.empty() ? name : fmt::format("{} in {}", name, module);
-  nn::detail::refuse("{}; got {}, {}", kBounded, where, which);
+  nn::detail::refuse("Streaming: a network must work on blocks of its signal; got {}, {}", where, which);
 }
 
 const SignalCall::Node* SignalCall::find(std::string_view type) const {
@@ -214,6 +228,13 @@ SignalCalls record_signal(const TensorFunction& f, const Tensor& input) {
   ADJOINT_CHECK(trace.is_derived(results[0]), "Streaming: the output must depend on the signal; got a constant");
   trace.recorded.output = trace.value_of(results[0]);
   return std::move(trace.recorded);
+}
+
+bool records_signal() { return dynamic_cast<SignalTrace*>(CallTrace::current()) != nullptr; }
+
+void record_loop(const char* name, const std::vector<Tensor>& in, const std::vector<Tensor>& out,
+                 std::optional<SignalLoop> loop) {
+  dynamic_cast<SignalTrace&>(*CallTrace::current()).called(name, in, out, std::move(loop));
 }
 
 }  // namespace adjoint::nn::detail

@@ -8,12 +8,22 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace adjoint::nn::detail {
+
+/// A recurrence along an axis of operand 0.
+struct SignalLoop {
+  std::size_t axis = 0;
+  std::vector<Tensor> first;  // the states before the first step
+  /// The results of a block of steps, and behind them the states after it.
+  std::function<std::vector<Tensor>(const Tensor& block, const std::vector<Tensor>& states)> run;
+};
 
 /// A call of a function. Its operands and results are those of a signal of some length.
 struct SignalCall {
@@ -32,6 +42,7 @@ struct SignalCall {
   std::vector<Node> nodes;
   std::vector<Tensor> made;  // constants of nodes; undefined: results of nodes
   std::unique_ptr<adjoint::detail::PlannedCall> planned;
+  std::optional<SignalLoop> loop;
 
   /// Throws Error, naming the call: "Streaming: ...; got conv in '0' (Conv1d), <which>".
   [[noreturn]] void refuse(std::string_view which) const;
@@ -56,5 +67,11 @@ struct SignalCalls {
 /// Runs f, of one input and one output, on `input` and records the calls whose results depend on it. Throws Error as
 /// Plan does.
 SignalCalls record_signal(const TensorFunction& f, const Tensor& input);
+
+/// Returns true if record_signal is calling the network on this thread; recurrent layers then compute without a trace
+/// and call record_loop. Without `loop`, the layer cannot be streamed.
+bool records_signal();
+void record_loop(const char* name, const std::vector<Tensor>& in, const std::vector<Tensor>& out,
+                 std::optional<SignalLoop> loop);
 
 }  // namespace adjoint::nn::detail

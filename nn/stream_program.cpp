@@ -123,7 +123,9 @@ StreamProgram::StreamProgram(SignalCalls calls, const Tensor& input, std::int64_
   recorded_.push_back(input.size(-1));
   values_[0] = Signal{.shape = input.shape(), .axis = input.shape().size() - 1, .dtype = input.dtype()};
   for (SignalCall& call : calls_.calls) translate(call);
-  Signal y = whole(*values_[static_cast<std::size_t>(calls_.output)]);
+  const std::optional<Signal>& last = values_[static_cast<std::size_t>(calls_.output)];
+  ADJOINT_CHECK(last, "Streaming: the output must be a signal; got the last state of a recurrence");
+  Signal y = whole(*last);
   ADJOINT_CHECK(y.axis + 1 == y.shape.size(),
                 "Streaming: time must be the output's last axis; got axis {} of {}; transpose the output", y.axis,
                 y.shape);
@@ -169,7 +171,9 @@ void StreamProgram::repeat(SignalCall& call) {
 
 const Signal& StreamProgram::operand(const SignalCall& call, std::size_t i) const {
   if (!is_signal(call, i)) call.refuse(fmt::format("whose operand {} is a constant", i));
-  return *values_[static_cast<std::size_t>(call.operands[i])];
+  const std::optional<Signal>& value = values_[static_cast<std::size_t>(call.operands[i])];
+  if (!value) call.refuse("of the last state of a recurrence");
+  return *value;
 }
 
 Signal StreamProgram::whole_operand(const SignalCall& call, std::size_t i) { return whole(operand(call, i)); }
@@ -258,6 +262,11 @@ std::size_t StreamProgram::add_length(const LengthRule& rule) {
   return lengths_.size() - 1;
 }
 
+std::size_t StreamProgram::add_state(ProgramState state) {
+  states_.push_back(std::move(state));
+  return states_.size() - 1;
+}
+
 void StreamProgram::define(const SignalCall& call, std::size_t r, Signal x) {
   x.shape = call.out[r].shape();
   x.dtype = call.out[r].dtype();
@@ -298,12 +307,12 @@ Signal StreamProgram::window(const Signal& x, std::int64_t history, const Around
   }
   Shape shape = block_shape(x);
   shape[x.axis] += history;
-  const std::size_t index = windows_.size();
-  y = of_frame(y, [this, index, spec, from = x.slot](const StreamFrame& frame) {
-    pass_window(frame.values[from], frame.windows[index], spec, clock_);
-    return frame.windows[index];
+  const std::size_t state = add_state({shape, x.dtype, {}});
+  y = of_frame(y, [state, spec, from = x.slot](const StreamFrame& frame) {
+    pass_window(frame.values[from], frame.states[state], spec, frame.clock);
+    return frame.states[state];
   });
-  windows_.push_back({y.slot, x.slot, shape, x.dtype, spec});
+  windows_.push_back({y.slot, x.slot, spec});
   return y;
 }
 
@@ -322,12 +331,6 @@ Shape StreamProgram::block_shape(const Signal& x) const {
   Shape shape = x.shape;
   shape[x.axis] = samples(x);
   return shape;
-}
-
-std::vector<Tensor> StreamProgram::windows() const {
-  std::vector<Tensor> all;
-  for (const Window& window : windows_) all.push_back(Tensor::zeros(window.shape, {.dtype = window.dtype}));
-  return all;
 }
 
 std::vector<std::int64_t> StreamProgram::lengths(std::int64_t length) const {
@@ -355,10 +358,9 @@ void StreamProgram::check_same(const StreamProgram& other) const {
   }
 }
 
-Tensor StreamProgram::run(const Tensor& block, std::span<const Tensor> windows,
+Tensor StreamProgram::run(const Tensor& block, std::span<const Tensor> states,
                           const std::shared_ptr<const StreamClock>& clock) {
-  clock_ = clock;
-  StreamFrame frame{std::vector<Tensor>(slots_), windows};
+  StreamFrame frame{std::vector<Tensor>(slots_), states, clock};
   frame.values[0] = block;
   for (const Step& step : steps_) frame.values[step.slot] = step.compute(frame);
   for (const std::optional<Signal>& value : values_) {
@@ -366,7 +368,7 @@ Tensor StreamProgram::run(const Tensor& block, std::span<const Tensor> windows,
                    "Streaming: a block must be {}; got {}", block_shape(*value), frame.values[value->slot].shape());
   }
   steps_.clear();
-  for (SignalCall& call : calls_.calls) call.in = call.out = call.made = {};
+  for (SignalCall& call : calls_.calls) call.in = call.out = call.made = {}, call.loop.reset();
   return frame.values[output_.slot];
 }
 

@@ -58,7 +58,15 @@ struct Reach {
 /// The values of one block.
 struct StreamFrame {
   std::vector<Tensor> values;
-  std::span<const Tensor> windows;
+  std::span<const Tensor> states;
+  std::shared_ptr<const StreamClock> clock;
+};
+
+/// A tensor that lives from block to block: a window, or the state of a recurrence.
+struct ProgramState {
+  Shape shape;
+  DType dtype;
+  Tensor first;  // before the signal; undefined: zeros
 };
 
 /// The calls on blocks of `block` samples.
@@ -71,20 +79,21 @@ class StreamProgram {
   std::int64_t multiple() const { return multiple_; }
   /// Blocks of silence before the signal after which all windows hold the samples that precede it.
   std::int64_t blocks_before() const { return before_; }
-  std::vector<Tensor> windows() const;
+  const std::vector<ProgramState>& states() const { return states_; }
   std::int64_t samples(const Signal& x) const { return block_ * x.up / x.down; }
   /// The lengths of all signals for an input of `length` samples. Throws Error for one that the network itself refuses,
   /// because signals that meet would differ in length.
   std::vector<std::int64_t> lengths(std::int64_t length) const;
   /// Throws Error, naming the call, if the other program, made for another length of the signal, has other calls.
   void check_same(const StreamProgram& other) const;
-  /// The output of a block, under a trace that plans calls. May be called once.
-  Tensor run(const Tensor& block, std::span<const Tensor> windows, const std::shared_ptr<const StreamClock>& clock);
+  /// The output of a block, under a trace that plans calls. `states` are tensors for states(), which the planned calls
+  /// write. May be called once.
+  Tensor run(const Tensor& block, std::span<const Tensor> states, const std::shared_ptr<const StreamClock>& clock);
 
   // ---- For rules.
 
   bool is_signal(const SignalCall& call, std::size_t operand) const { return call.operands[operand] >= 0; }
-  /// Throws Error if the operand is a constant.
+  /// Throws Error if the operand is a constant, or the last state of a recurrence.
   const Signal& operand(const SignalCall& call, std::size_t i) const;
   /// The operand with all its samples in its slot.
   Signal whole_operand(const SignalCall& call, std::size_t i);
@@ -107,6 +116,8 @@ class StreamProgram {
   /// A value of the operands' blocks, like x.
   Signal of_frame(const Signal& x, std::function<Tensor(const StreamFrame&)> f);
   std::size_t add_length(const LengthRule& rule);
+  /// Returns its place among the states.
+  std::size_t add_state(ProgramState state);
   /// Result r of the call is x, with the call's shape and dtype. Throws Error if its length would not be as recorded.
   void define(const SignalCall& call, std::size_t r, Signal x);
 
@@ -117,8 +128,6 @@ class StreamProgram {
   };
   struct Window {
     std::size_t slot, from;
-    Shape shape;
-    DType dtype;
     WindowSpec spec;
   };
   struct Meeting {
@@ -138,6 +147,7 @@ class StreamProgram {
   std::vector<std::optional<Signal>> values_;
   std::vector<Step> steps_;
   std::vector<Window> windows_;
+  std::vector<ProgramState> states_;
   std::vector<LengthRule> lengths_;
   std::vector<Meeting> meetings_;
   std::vector<std::int64_t> recorded_;  // the lengths for the recorded input
@@ -145,7 +155,6 @@ class StreamProgram {
   std::int64_t multiple_ = 1, before_ = 0;
   std::size_t slots_ = 1;
   Signal output_;
-  std::shared_ptr<const StreamClock> clock_;
 };
 
 /// The rule for a function, by its name, or null.

@@ -329,6 +329,27 @@ void interpolate_rule(Program& program, SignalCall& call) {
   program.define(call, 0, y);
 }
 
+// A recurrent layer goes on from the states behind the last step of the signal.
+void loop_rule(Program& program, SignalCall& call) {
+  if (!call.loop) call.refuse("which reads the signal backwards, or sequences of several lengths");
+  const SignalLoop& loop = *call.loop;
+  check_filter(call);
+  const Signal x = program.whole_operand(call, 0);
+  if (x.axis != loop.axis) call.refuse(fmt::format("whose steps are axis {}, but time is axis {}", loop.axis, x.axis));
+  if (loop.first.size() > 1 && element_size(x.dtype) == 2) call.refuse("whose state would be rounded after each block");
+  std::vector<std::size_t> states;
+  for (const Tensor& first : loop.first) states.push_back(program.add_state({first.shape(), first.dtype(), first}));
+  const WindowSpec place{.up = x.up, .down = x.down, .delay = x.delay};
+  program.define(call, 0, program.of_frame(x, [=, &loop, slot = x.slot](const StreamFrame& frame) {
+    std::vector<Tensor> before;
+    for (const std::size_t state : states) before.push_back(frame.states[state]);
+    const StepKeeper keeper(place, frame.clock);
+    const std::vector<Tensor> results = loop.run(frame.values[slot], before);
+    for (std::size_t i = 0; i < before.size(); ++i) before[i].copy_(results[1 + i]);
+    return results[0];
+  }));
+}
+
 constexpr std::pair<std::string_view, StreamRule> kRules[] = {
     {"conv", conv_rule},
     {"conv_transpose", conv_transpose_rule},
@@ -364,6 +385,9 @@ constexpr std::pair<std::string_view, StreamRule> kRules[] = {
     {"group_norm", norm_over_time_rule},
     {"layer_norm", layer_norm_rule},
     {"resample", interpolate_rule},
+    {"RNN", loop_rule},
+    {"LSTM", loop_rule},
+    {"GRU", loop_rule},
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 namespace adjoint::nn::detail {
@@ -16,7 +17,7 @@ using adjoint::detail::CallTrace;
 using adjoint::detail::OperatorCall;
 using adjoint::detail::PlannedCall;
 
-constexpr const char* kWindowName = "stream_window";
+constexpr const char *kWindowName = "stream_window", *kStepName = "stream_step";
 
 class PlannedWindow final : public PlannedCall {
  public:
@@ -73,31 +74,62 @@ class PlannedWindow final : public PlannedCall {
   std::size_t element_ = 0;
 };
 
-// The call as traces see it.
-class WindowCall final : public OperatorCall {
+class PlannedStep final : public PlannedCall {
  public:
-  WindowCall(const Tensor& x, const Tensor& window, const WindowSpec& spec,
-             const std::shared_ptr<const StreamClock>& clock)
-      : OperatorCall(kWindowName, {&x, 1}, {&window, 1}, true), spec_(spec), clock_(clock) {}
-  bool has_rule() const override { return false; }
-  const char* reason() const override { return nullptr; }
-  OnnxValue translate(OnnxCall&) const override { fail("{}: it has no counterpart in ONNX", name); }
-  std::unique_ptr<PlannedCall> planned() const override {
-    return std::make_unique<PlannedWindow>(in[0], out[0], spec_, clock_);
+  PlannedStep(const Tensor& before, const Tensor& after, const WindowSpec& spec,
+              std::shared_ptr<const StreamClock> clock, std::int64_t step)
+      : PlannedCall(kStepName, {&before, 1}, {&after, 1}), spec_(spec), clock_(std::move(clock)), step_(step) {}
+  void prepare() override {}
+  void run() override {
+    const std::int64_t first = clock_->position * spec_.up / spec_.down - spec_.delay;
+    const bool is_inside = first + step_ >= 0 && step_ < clock_->samples * spec_.up / spec_.down;
+    if (!is_inside) copy_into(in[0], out[0]);
   }
 
  private:
-  const WindowSpec& spec_;
-  const std::shared_ptr<const StreamClock>& clock_;
+  const WindowSpec spec_;
+  const std::shared_ptr<const StreamClock> clock_;
+  const std::int64_t step_;
 };
+
+// A call that writes to a tensor, as traces see it.
+class StateCall final : public OperatorCall {
+ public:
+  using Plan = std::function<std::unique_ptr<PlannedCall>()>;
+  StateCall(const char* op, const Tensor& from, const Tensor& to, const Plan& plan)
+      : OperatorCall(op, {&from, 1}, {&to, 1}, true), plan_(plan) {}
+  bool has_rule() const override { return false; }
+  const char* reason() const override { return nullptr; }
+  OnnxValue translate(OnnxCall&) const override { fail("{}: it has no counterpart in ONNX", name); }
+  std::unique_ptr<PlannedCall> planned() const override { return plan_(); }
+
+ private:
+  const Plan& plan_;
+};
+
+void add_state_call(const char* op, const Tensor& from, const Tensor& to, const StateCall::Plan& plan) {
+  CallTrace* const trace = CallTrace::current();
+  ADJOINT_ASSERT(trace != nullptr, "{}: there must be a trace", op);
+  trace->called(StateCall(op, from, to, plan));
+}
+
+thread_local const StepKeeper* step_keeper = nullptr;
 
 }  // namespace
 
 void pass_window(const Tensor& x, const Tensor& window, const WindowSpec& spec,
                  const std::shared_ptr<const StreamClock>& clock) {
-  CallTrace* const trace = CallTrace::current();
-  ADJOINT_ASSERT(trace != nullptr, "stream_window: there must be a trace");
-  trace->called(WindowCall(x, window, spec, clock));
+  add_state_call(kWindowName, x, window, [&] { return std::make_unique<PlannedWindow>(x, window, spec, clock); });
+}
+
+StepKeeper::StepKeeper(const WindowSpec& spec, std::shared_ptr<const StreamClock> clock)
+    : spec_(spec), clock_(std::move(clock)), outer_(std::exchange(step_keeper, this)) {}
+StepKeeper::~StepKeeper() { step_keeper = outer_; }
+const StepKeeper* StepKeeper::current() { return step_keeper; }
+
+void StepKeeper::keep(std::int64_t step, const Tensor& before, const Tensor& after) const {
+  add_state_call(kStepName, before, after,
+                 [&] { return std::make_unique<PlannedStep>(before, after, spec_, clock_, step); });
 }
 
 Inside inside_of(const WindowSpec& spec, const StreamClock& clock, std::int64_t extent) {

@@ -17,7 +17,8 @@ struct StreamClock {
   static constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
 
   std::int64_t position = 0;          // the place in the network's input of the block's first sample
-  std::int64_t advance = 0;           // samples of the previous block
+  std::int64_t samples = 0;           // of the block that are the signal's
+  std::int64_t advance = 0;           // `samples` of the previous block
   std::vector<std::int64_t> lengths;  // of the signals; kEndless until the end is known
 };
 
@@ -37,6 +38,26 @@ struct WindowSpec {
 /// with `history` more samples.
 void pass_window(const Tensor& x, const Tensor& window, const WindowSpec& spec,
                  const std::shared_ptr<const StreamClock>& clock);
+
+/// Keeps the state of a recurrence along a signal while it lives, on this thread: steps before the signal, and those
+/// behind the block's samples, leave the state as it was. Under a trace that plans calls.
+class StepKeeper {
+ public:
+  /// Of `spec`, only the place of the block in the signal matters.
+  StepKeeper(const WindowSpec& spec, std::shared_ptr<const StreamClock> clock);
+  ~StepKeeper();
+  StepKeeper(const StepKeeper&) = delete;
+  StepKeeper& operator=(const StepKeeper&) = delete;
+
+  static const StepKeeper* current();
+  /// The state `after` step `step` of the block becomes the state `before` it, if the step is no step of the signal.
+  void keep(std::int64_t step, const Tensor& before, const Tensor& after) const;
+
+ private:
+  const WindowSpec spec_;
+  const std::shared_ptr<const StreamClock> clock_;
+  const StepKeeper* const outer_;
+};
 
 /// The places of [first, length - cut) in a block of `extent` samples.
 struct Inside {

@@ -53,12 +53,12 @@ struct StreamingOptions {
 /// network's call on the whole signal: exactly on small integers, otherwise within rounding. The first latency()
 /// outputs are zeros. The same blocks give the same bits, in every division into blocks.
 ///
-/// The network is recorded as operators, so it may be a module or a function. Each output must depend on a bounded
-/// stretch of the signal. There are rules for convolutions and their transposes, pooling, padding with constants,
-/// slices, elementwise functions, normalisation with running statistics or over other axes than time, linear and
-/// matmul, reductions and softmax over other axes, cat, views that keep time apart or fold it (pixel shuffle), and
-/// nearest-neighbour upsampling. Padding may look ahead: the outputs wait for it. Branches that meet are aligned. Each
-/// layer's padding lies around its own input, as in the call on the whole signal.
+/// The network is recorded as operators, so it may be a module or a function. There are rules for convolutions and
+/// their transposes, pooling, padding with constants, slices, elementwise functions, normalisation with running
+/// statistics or over other axes than time, linear and matmul, reductions and softmax over other axes, cat, views that
+/// keep time apart or fold it (pixel shuffle), nearest-neighbour upsampling, and RNN, LSTM and GRU in one direction.
+/// Padding may look ahead: the outputs wait for it. Branches that meet are aligned. Each layer's padding lies around
+/// its own input, as in the call on the whole signal.
 ///
 /// The network's tensors are frozen (nn/freeze.h) while the Streaming lives. All functions of a moved-from Streaming
 /// throw Error. A Streaming runs on one thread at a time.
@@ -84,7 +84,8 @@ class ADJOINT_API Streaming {
 
   /// The next n samples: in (batch, channels, n), out (..., outputs(n)) with the shape of the network's output. n is at
   /// most the block, and divisible by multiple(). Throws Error for other shapes, dtypes and devices; the signal then
-  /// continues as if the call had not been made.
+  /// continues as if the call had not been made. With one thread and a contiguous `in` it allocates nothing, takes no
+  /// lock and makes no system call.
   void process(const Tensor& in, Tensor& out);
   /// The same, as a new tensor.
   Tensor operator()(const Tensor& in);

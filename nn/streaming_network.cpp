@@ -98,6 +98,7 @@ struct Streaming::Impl {
 
   // A block whose first n samples the plan's input holds.
   const Tensor& run(std::int64_t n) {
+    clock->samples = n;
     const Tensor& out = plan->run()[0];
     clock->advance = n;
     clock->position += n;
@@ -111,8 +112,13 @@ struct Streaming::Impl {
 
   void reset() {
     for (std::size_t i = 1; i < plan->inputs().size(); ++i) {
-      Tensor window = plan->inputs()[i];
-      std::memset(window.raw_mutable_data(), 0, window.nbytes());
+      Tensor state = plan->inputs()[i];
+      const Tensor& first = program->states()[i - 1].first;
+      if (first.defined()) {
+        copy_into(first, state);
+      } else {
+        std::memset(state.raw_mutable_data(), 0, state.nbytes());
+      }
     }
     std::fill(clock->lengths.begin(), clock->lengths.end(), StreamClock::kEndless);
     clock->advance = 0;
@@ -142,13 +148,16 @@ Streaming::Streaming(const detail::TensorFunction& f, const StreamingOptions& op
   impl.result = {
       .axis = output.axis, .up = output.up, .down = output.down, .delay = output.delay, .length = output.length};
   impl.clock->lengths.assign(program.lengths(0).size(), StreamClock::kEndless);
-  std::vector<Tensor> state = program.windows();
-  state.insert(state.begin(), block);
+  std::vector<Tensor> inputs{block};
+  for (const detail::ProgramState& state : program.states())
+    inputs.push_back(Tensor::zeros(state.shape, {.dtype = state.dtype}));
   impl.plan.emplace(
       [&](const std::vector<Tensor>& x) {
-        return std::vector<Tensor>{program.run(x[0], std::span(x).subspan(1), impl.clock)};
+        std::vector<Tensor> results = x;  // a plan keeps writes to states because they are outputs
+        results[0] = program.run(x[0], std::span(x).subspan(1), impl.clock);
+        return results;
       },
-      state, PlanOptions{.threads = options.threads});
+      inputs, PlanOptions{.threads = options.threads});
   impl.reset();
 }
 

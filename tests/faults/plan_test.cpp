@@ -77,6 +77,17 @@ Case stream_of(const char* name, Net net, const StreamingOptions& options) {
           }};
 }
 
+// A recurrent layer between two rates.
+struct RecurrentNet : Module {
+  Tensor operator()(const Tensor& x) const {
+    return up(lstm(tanh(down(x)).transpose(1, 2)).output.transpose(1, 2)) + x;
+  }
+  Child<Conv1d> down = register_module("down", Conv1d(1, 3, {.kernel_size = 4, .stride = 2, .padding = 1}));
+  Child<LSTM> lstm = register_module("lstm", LSTM(3, 3, {.batch_first = true}));
+  Child<ConvTranspose1d> up =
+      register_module("up", ConvTranspose1d(3, 1, {.kernel_size = 4, .stride = 2, .padding = 1}));
+};
+
 std::vector<Case> cases() {
   return {case_of("espcn", networks::Espcn(), {1, 1, 6, 6}),
           case_of("fsrcnn", networks::Fsrcnn(), {1, 1, 6, 6}),
@@ -94,7 +105,8 @@ std::vector<Case> cases() {
                     Sequential(Conv1d(1, 4, {.kernel_size = 9, .padding = 4, .dilation = 2}), BatchNorm1d(4), Tanh(),
                                Conv1d(4, 6, {.kernel_size = 4, .stride = 2, .padding = 1}), PReLU(), MaxPool1d(3, 1, 1),
                                ConvTranspose1d(6, 1, {.kernel_size = 4, .stride = 2, .padding = 1})),
-                    {.block = 64})};
+                    {.block = 64}),
+          stream_of("stream of recurrent layers", RecurrentNet(), {.block = 16})};
 }
 
 constexpr int kCalls = 10000;

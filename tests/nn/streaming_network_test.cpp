@@ -123,6 +123,7 @@ std::vector<std::pair<std::string, Function>> exact_functions() {
   };
   return {
       {"relu", [](const Tensor& x) { return relu(x) - x * 2.0 + 1.0; }},
+      {"nothing", [](const Tensor& x) { return x; }},
       {"in place", [=](const Tensor& x) { return relu(conv(x, 1)).mul_(2.0).add_(x); }},
       {"residual", [=](const Tensor& x) { return x + relu(conv(x, 1)); }},
       {"causal",
@@ -243,6 +244,45 @@ TEST(StreamingNetwork, StreamsLayersInDouble) {
   expect_streams("norms over channels",
                  [=](const Tensor& x) { return softmax(rms(norm(x.transpose(1, 2))), 2).transpose(1, 2); },
                  {.dtype = kFloat64, .tolerance = 1e-12});
+}
+
+// (N, C, L) through a layer of (L, N, C) or (N, L, C).
+template <class Layer>
+Function over_time(const Layer& layer, bool batch_first = false) {
+  return [=](const Tensor& x) {
+    const auto turned = [&](const Tensor& t) { return batch_first ? t.transpose(1, 2) : t.permute({2, 0, 1}); };
+    const Tensor y = layer(turned(x)).output;
+    return batch_first ? y.transpose(1, 2) : y.permute({1, 2, 0});
+  };
+}
+
+TEST(StreamingNetwork, StreamsRecurrentLayers) {
+  manual_seed(12);
+  const auto check = [](const char* name, const Function& f, const std::vector<std::int64_t>& blocks = {1, 7, 16}) {
+    expect_streams(name, f, {.signal = {2, 2, 40}, .dtype = kFloat64, .tolerance = 1e-12, .blocks = blocks});
+  };
+  LSTM lstm(2, 3, {.num_layers = 2, .batch_first = true});
+  RNN rnn(2, 3);
+  GRU gru(3, 2);
+  LSTM projected(2, 4, {.proj_size = 2});
+  Conv1d ahead(2, 2, {.kernel_size = 5, .padding = 4}), down(2, 2, {.kernel_size = 4, .stride = 2, .padding = 3});
+  ConvTranspose1d up(2, 2, {.kernel_size = 2, .stride = 2});
+  for (Module* module : std::initializer_list<Module*>{&lstm, &rnn, &gru, &projected, &ahead, &down, &up}) {
+    module->to(kFloat64);
+    module->eval();
+  }
+  check("LSTM", over_time(lstm, true));
+  check("RNN", over_time(rnn));
+  check("GRU behind RNN", [=](const Tensor& x) { return over_time(gru)(over_time(rnn)(x)); });
+  check("LSTM with projections", over_time(projected));
+  // The state is the first one until the signal begins, which is late behind a look ahead, and early behind padding.
+  check("behind look ahead", [=](const Tensor& x) { return over_time(projected)(ahead(x)); });
+  check("behind padding", [=](const Tensor& x) { return over_time(projected)(pad(x, {5, 0}, 0.5)); });
+  check("between rates", [=](const Tensor& x) { return up(over_time(projected)(down(x))); }, {2, 8, 14});
+  const Tensor h = Tensor::randn({1, 2, 3}, {.dtype = kFloat64});
+  check("with a first state", [=](const Tensor& x) {
+    return rnn(x.permute({2, 0, 1}), {h}).output.permute({1, 2, 0});
+  });
 }
 
 // A random stack of layers, branches and rates.
@@ -398,8 +438,8 @@ Streaming streaming(const Function& f, const StreamingOptions& options = {.block
 TEST(StreamingNetwork, RefusesWhatReadsTheWholeSignal) {
   Network net;
   net.eval();
-  EXPECT_ERROR(Streaming(net), "Streaming: a network must compute each output from a bounded stretch",
-               "got mean in 'squeeze'", "reads the whole signal");
+  EXPECT_ERROR(Streaming(net), "Streaming: a network must work on blocks of its signal", "got mean in 'squeeze'",
+               "reads the whole signal");
   const auto refused = [](const Function& f, const char* part, const char* why = "") {
     EXPECT_ERROR(streaming(f), "Streaming: ", part, why);
   };
@@ -430,9 +470,26 @@ TEST(StreamingNetwork, RefusesWhatReadsTheWholeSignal) {
   refused([](const Tensor& x) { return x * x.sum().item<float>(); }, "must compute with operators alone");
   refused([](const Tensor&) { return Tensor::ones({1, 2, 8}); }, "must depend on the signal");
   refused([](const Tensor& x) { return x.transpose(1, 2); }, "time must be the output's last axis");
-  LSTM lstm(2, 3);
-  lstm.eval();
-  refused([=](const Tensor& x) { return lstm(x.permute({2, 0, 1})).output.permute({1, 2, 0}); }, "got ");
+  LSTM both(2, 3, {.bidirectional = true});
+  both.eval();
+  refused(over_time(both), "got LSTM in ", "reads the signal backwards");
+  RNN rnn(2, 3);
+  rnn.eval();
+  refused([=](const Tensor& x) { return rnn(x.permute({2, 0, 1})).h_n; }, "the output must be a signal");
+  refused([=](const Tensor& x) { return x + rnn(x.permute({2, 0, 1})).h_n.sum(); }, "last state of a recurrence");
+  refused(
+      [=](const Tensor& x) {
+        return rnn(x.permute({0, 2, 1})).output.transpose(1, 2);
+      },
+      "got RNN", "time is axis 1");
+  RNNCell cell(2, 2);
+  refused(
+      [=](const Tensor& x) {
+        Tensor h = Tensor::zeros({1, 2});
+        for (std::int64_t t = 0; t < x.size(2); ++t) h = cell(x.select(2, t), {h});
+        return h.unsqueeze(2);
+      },
+      "got select", "as a loop over time does");
 }
 
 TEST(StreamingNetwork, NamesTheFaultsOfCalls) {
