@@ -297,7 +297,7 @@ Function random_network(std::mt19937& random, std::int64_t channels, DType dtype
     const std::int64_t kernel = 1 + below(4), dilation = 1 + below(3), padding = below(4);
     const Tensor w = integers_like({channels, channels, kernel}, seed, dtype, 1),
                  b = integers_like({channels}, seed, dtype);
-    switch (below(7)) {
+    switch (below(8)) {
       case 0:
         layers.push_back(
             [=](const Tensor& x) { return conv1d(x, w, b, Conv1dParams{.padding = padding, .dilation = dilation}); });
@@ -322,6 +322,14 @@ Function random_network(std::mt19937& random, std::int64_t channels, DType dtype
         });
         break;
       case 5: layers.push_back([=](const Tensor& x) { return max_pool1d(x, kernel + 1, 1, kernel / 2); }); break;
+      case 6: {  // looks ahead, on two branches
+        const Tensor three = integers_like({channels, channels, 3}, seed, dtype, 1);
+        layers.push_back([=](const Tensor& x) {
+          const Tensor inner = relu(conv1d(x, three, b, Conv1dParams{.padding = dilation, .dilation = dilation}));
+          return cat({inner, conv1d(inner, three, b, Conv1dParams{.padding = 1}) - x}, 1).narrow(1, 1, channels);
+        });
+        break;
+      }
       default: layers.push_back([=](const Tensor& x) { return pad(x, {padding, kernel}, 1.0); });
     }
   }
@@ -334,7 +342,7 @@ Function random_network(std::mt19937& random, std::int64_t channels, DType dtype
 
 TEST(StreamingNetwork, StreamsRandomNetworks) {
   std::mt19937 random(11);
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 60; ++i) {
     const DType dtype = i % 2 == 0 ? kFloat32 : kFloat64;
     const Function f = random_network(random, 2, dtype);
     expect_streams("network " + std::to_string(i), f, {.signal = {1, 2, 60}, .dtype = dtype, .blocks = {4, 12, 64}},
@@ -512,13 +520,15 @@ TEST(StreamingNetwork, NamesTheFaultsOfCalls) {
                "for 4 samples");
   Conv1d layer(1, 1, {.kernel_size = 3});
   EXPECT_ERROR(Streaming(layer), "Streaming: the network must be in eval mode");
-  // A network that refuses odd numbers of halves: 4 samples become 2, 1, then 2 and 4.
-  const auto unet = [=](const Tensor& x) {
-    const Tensor half = max_pool1d(x, 2, 2), quarter = max_pool1d(pad(half, {0, 1}), 3, 2);
-    return half + interpolate(quarter, {.scale_factor = {2.0}, .mode = Interpolation::kNearest});
-  };
-  Streaming valid(unet, {.block = 4});
-  EXPECT_EQ(valid(Tensor::ones({1, 1, 4})).size(2), 2);
+  // The whole call refuses a signal that is shorter than the kernel.
+  const auto residual = [=](const Tensor& x) { return x + pad(conv1d(x, w), {2, 1}); };
+  Streaming short_signal(residual, {.block = 4});
+  const Tensor x = Tensor::ones({1, 1, 4});
+  static_cast<void>(short_signal(x.narrow(2, 0, 3)));
+  EXPECT_ERROR(short_signal.flush(), "Streaming: a signal must have a length that the network takes; got 3 samples",
+               "operands of add have 3 and 0");
+  static_cast<void>(short_signal(x.narrow(2, 3, 1)));  // the signal goes on
+  EXPECT_EQ(short_signal.flush().size(2), short_signal.latency());
 }
 
 TEST(StreamingNetwork, TakesBlocksOfAnyStrides) {
