@@ -32,9 +32,11 @@
 #include <adjoint/nn/tensor_function.h>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace adjoint::nn {
@@ -87,6 +89,10 @@ class ADJOINT_API Streaming {
   /// continues as if the call had not been made. With one thread and a contiguous `in` it allocates nothing, takes no
   /// lock and makes no system call.
   void process(const Tensor& in, Tensor& out);
+  /// The same for elements in memory, one row of n for each channel of each sample of the batch, of a network in
+  /// float32 or float64: for callbacks whose n changes.
+  void process(std::span<const float> in, std::span<float> out);
+  void process(std::span<const double> in, std::span<double> out);
   /// The same, as a new tensor.
   Tensor operator()(const Tensor& in);
   /// The outputs that remain at the end of the signal; a new signal may begin then. Empty if there are none. Throws
@@ -107,6 +113,7 @@ class ADJOINT_API Streaming {
  private:
   Streaming(const detail::TensorFunction& f, const StreamingOptions& options, DType dtype);
   static DType dtype_of(const Module& module);
+  void process_elements(DType dtype, const void* in, std::size_t read, void* out, std::size_t written);
   struct Impl;
   Impl& impl() const;
   Owned<Impl> impl_;

@@ -26,37 +26,11 @@ std::string shown(const Tensor& x) {
   return x.defined() ? fmt::format("{} {} on {}", x.dtype(), x.shape(), x.device()) : "Tensor{}";
 }
 
-// Rows of samples: every axis but the last.
-struct SampleRows {
-  std::int64_t rows, samples;
-  std::size_t element;
+// The axes but the last are rows of samples.
+std::int64_t rows_of(const Tensor& x) { return Shape(x.shape().begin(), x.shape().end() - 1).numel(); }
+std::size_t row_bytes(const Tensor& x) { return static_cast<std::size_t>(x.size(-1)) * element_size(x.dtype()); }
 
-  explicit SampleRows(const Tensor& x)
-      : rows(Shape(x.shape().begin(), x.shape().end() - 1).numel()),
-        samples(x.size(-1)),
-        element(element_size(x.dtype())) {}
-  std::size_t offset(std::int64_t row, std::int64_t sample) const {
-    return static_cast<std::size_t>(row * samples + sample) * element;
-  }
-};
-
-// The first samples of each row of `from` to `to`; both are contiguous.
-void copy_samples(const Tensor& from, Tensor& to, std::int64_t samples) {
-  const SampleRows source(from), target(to);
-  const auto* const read = static_cast<const std::byte*>(from.raw_data());
-  auto* const written = static_cast<std::byte*>(to.raw_mutable_data());
-  const std::size_t bytes = static_cast<std::size_t>(samples) * source.element;
-  for (std::int64_t row = 0; row < source.rows && bytes > 0; ++row)
-    std::memcpy(written + target.offset(row, 0), read + source.offset(row, 0), bytes);
-}
-
-void clear_samples(Tensor& x, std::int64_t begin, std::int64_t end) {
-  const SampleRows target(x);
-  auto* const written = static_cast<std::byte*>(x.raw_mutable_data());
-  const std::size_t bytes = static_cast<std::size_t>(end - begin) * target.element;
-  for (std::int64_t row = 0; row < target.rows && bytes > 0; ++row)
-    std::memset(written + target.offset(row, begin), 0, bytes);
-}
+void clear_elements(Tensor x) { std::memset(x.raw_mutable_data(), 0, x.nbytes()); }
 
 // The network's calls, from signals of two lengths. A network may refuse short signals, or lengths that its strides do
 // not divide; longer ones follow then.
@@ -105,20 +79,38 @@ struct Streaming::Impl {
     return out;
   }
   const Tensor& run_silence() {
-    Tensor input = plan->inputs()[0];
-    clear_samples(input, 0, block);
+    clear_elements(plan->inputs()[0]);
     return run(block);
+  }
+
+  // Rows of n samples to rows of outputs(n).
+  void pass(const void* in, void* out, std::int64_t n) {
+    Tensor input = plan->inputs()[0];
+    const auto* read = static_cast<const std::byte*>(in);
+    auto* written = static_cast<std::byte*>(input.raw_mutable_data());
+    const std::size_t bytes = static_cast<std::size_t>(n) * element_size(input.dtype()), row = row_bytes(input);
+    for (std::int64_t i = rows_of(input); i > 0 && bytes > 0; --i, read += bytes, written += row) {
+      std::memcpy(written, read, bytes);
+      std::memset(written + bytes, 0, row - bytes);
+    }
+    if (bytes == 0) clear_elements(input);
+    const std::int64_t silent = inside_of(result, *clock, outputs(n)).begin;
+    const Tensor& made = run(n);
+    const std::size_t element = element_size(made.dtype()), whole = static_cast<std::size_t>(outputs(n)) * element,
+                      zeros = static_cast<std::size_t>(silent) * element;
+    read = static_cast<const std::byte*>(made.raw_data());
+    written = static_cast<std::byte*>(out);
+    for (std::int64_t i = rows_of(made); i > 0 && whole > 0; --i, read += row_bytes(made), written += whole) {
+      std::memset(written, 0, zeros);
+      std::memcpy(written + zeros, read + zeros, whole - zeros);
+    }
   }
 
   void reset() {
     for (std::size_t i = 1; i < plan->inputs().size(); ++i) {
       Tensor state = plan->inputs()[i];
       const Tensor& first = program->states()[i - 1].first;
-      if (first.defined()) {
-        copy_into(first, state);
-      } else {
-        std::memset(state.raw_mutable_data(), 0, state.nbytes());
-      }
+      first.defined() ? copy_into(first, state) : clear_elements(state);
     }
     std::fill(clock->lengths.begin(), clock->lengths.end(), StreamClock::kEndless);
     clock->advance = 0;
@@ -188,11 +180,32 @@ void Streaming::process(const Tensor& in, Tensor& out) {
                 "Streaming: out must be a contiguous {} {} on the CPU for {} samples; got {}", made.dtype(), expected,
                 n, shown(out));
   check_writable("Streaming", out);
-  copy_samples(in.is_contiguous() ? in : in.contiguous(), block, n);
-  clear_samples(block, n, own.block);
-  const detail::Inside inside = inside_of(own.result, *own.clock, outputs);
-  copy_samples(own.run(n), out, outputs);
-  clear_samples(out, 0, inside.begin);
+  const Tensor packed = in.contiguous();
+  own.pass(packed.raw_data(), out.raw_mutable_data(), n);
+}
+
+void Streaming::process(std::span<const float> in, std::span<float> out) {
+  process_elements(kFloat32, in.data(), in.size(), out.data(), out.size());
+}
+void Streaming::process(std::span<const double> in, std::span<double> out) {
+  process_elements(kFloat64, in.data(), in.size(), out.data(), out.size());
+}
+
+void Streaming::process_elements(DType dtype, const void* in, std::size_t read, void* out, std::size_t written) {
+  Impl& own = impl();
+  const Tensor &block = own.plan->inputs()[0], &made = own.plan->outputs()[0];
+  const auto rows = static_cast<std::size_t>(rows_of(block));
+  const auto n = static_cast<std::int64_t>(read / rows);
+  ADJOINT_CHECK(block.dtype() == dtype && made.dtype() == dtype,
+                "Streaming: elements must have the dtype of the network's input and output; got {}, network {} and {}",
+                dtype, block.dtype(), made.dtype());
+  ADJOINT_CHECK(read % rows == 0 && n <= own.block && n % multiple() == 0,
+                "Streaming: a block must have {} rows of n elements, n up to {} and a multiple of {}; got {} elements",
+                rows, own.block, multiple(), read);
+  const std::int64_t expected = rows_of(made) * own.outputs(n);
+  ADJOINT_CHECK(static_cast<std::int64_t>(written) == expected,
+                "Streaming: out must have {} elements for {} samples; got {}", expected, n, written);
+  own.pass(in, out, n);
 }
 
 Tensor Streaming::operator()(const Tensor& in) {

@@ -60,7 +60,7 @@ Case case_of(const char* name, Net net, const Shape& shape) {
           }};
 }
 
-// Whole blocks and shorter ones take turns.
+// Whole blocks and shorter ones take turns, as tensors and as elements in memory.
 template <class Net>
 Case stream_of(const char* name, Net net, const StreamingOptions& options) {
   net.eval();
@@ -68,8 +68,9 @@ Case stream_of(const char* name, Net net, const StreamingOptions& options) {
             const auto stream = std::make_shared<Streaming>(net, options);
             const std::int64_t part = stream->multiple();
             const Tensor whole = Tensor::full({1, options.channels, options.block}, 0.5);
-            const Tensor shorter = Tensor::full({1, options.channels, part}, 0.25);
-            Tensor out = (*stream)(whole), short_out = (*stream)(shorter);
+            const std::vector<float> shorter(static_cast<std::size_t>(options.channels * part), 0.25F);
+            Tensor out = (*stream)(whole);
+            std::vector<float> short_out(static_cast<std::size_t>(stream->outputs(part)));
             return [=]() mutable {
               stream->process(whole, out);
               stream->process(shorter, short_out);

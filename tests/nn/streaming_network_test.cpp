@@ -531,6 +531,24 @@ TEST(StreamingNetwork, NamesTheFaultsOfCalls) {
   EXPECT_EQ(short_signal.flush().size(2), short_signal.latency());
 }
 
+TEST(StreamingNetwork, TakesElementsInMemory) {
+  const auto f = [](const Tensor& x) { return avg_pool1d(x.sum({1}, true), 2) + 1.0; };
+  Streaming tensors(f, {.block = 8, .channels = 2, .batch = 2}), memory(f, {.block = 8, .channels = 2, .batch = 2});
+  for (const std::int64_t n : {8, 2, 0, 6}) {
+    const Tensor x = integers_like({2, 2, n}, static_cast<std::uint64_t>(n));
+    const std::vector<float> in = x.to_vector<float>();
+    std::vector<float> out(static_cast<std::size_t>(n), -1.0F);
+    memory.process(in, out);
+    EXPECT_EQ(out, tensors(x).to_vector<float>());
+  }
+  std::vector<float> in(8), out(4);
+  EXPECT_ERROR(memory.process(in, in), "Streaming: out must have 2 elements for 2 samples; got 8");
+  EXPECT_ERROR(memory.process(std::vector<float>(10), out), "a block must have 4 rows of n elements, n up to 8 and a ",
+               "multiple of 2; got 10 elements");
+  std::vector<double> wide(8);
+  EXPECT_ERROR(memory.process(wide, wide), "must have the dtype of the network's input and output; got float64");
+}
+
 TEST(StreamingNetwork, TakesBlocksOfAnyStrides) {
   Streaming stream([](const Tensor& x) { return x * 2.0; }, {.block = 4, .channels = 3});
   const Tensor x = integers_like({1, 4, 3}, 2).transpose(1, 2);
