@@ -1,5 +1,6 @@
 #include <adjoint/nn/stream_program.h>
 
+#include <adjoint/core/autograd/autocast.h>
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/graph/call_trace.h>
 #include <adjoint/ops/reduce/close.h>
@@ -360,6 +361,7 @@ void StreamProgram::check_same(const StreamProgram& other) const {
 
 Tensor StreamProgram::run(const Tensor& block, std::span<const Tensor> states,
                           const std::shared_ptr<const StreamClock>& clock) {
+  const PauseAutocast as_recorded;
   StreamFrame frame{std::vector<Tensor>(slots_), states, clock};
   frame.values[0] = block;
   for (const Step& step : steps_) frame.values[step.slot] = step.compute(frame);

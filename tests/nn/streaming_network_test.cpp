@@ -124,6 +124,21 @@ std::vector<std::pair<std::string, Function>> exact_functions() {
   return {
       {"relu", [](const Tensor& x) { return relu(x) - x * 2.0 + 1.0; }},
       {"nothing", [](const Tensor& x) { return x; }},
+      {"choices",
+       [=](const Tensor& x) {
+         const Tensor y = conv(x, 1);
+         return where(y > x, y, clamp(x, -1.0, 1.0)) + maximum(x, y) + masked_fill(x, y < 0.0, 7.0);
+       }},
+      {"copy in place", [=](const Tensor& x) { return Tensor::ones(x.shape()).copy_(conv(x, 1)).add_(x); }},
+      {"sum in place", [=](const Tensor& x) { return Tensor::ones(x.shape()).add_(conv(x, 1)); }},
+      {"cut and padded",
+       [=](const Tensor& x) {
+         return conv(pad(x, {-1, 3}), 1);
+       }},
+      {"stack",
+       [=](const Tensor& x) {
+         return stack({x, conv(x, 2).narrow(2, 1, x.size(2))}, 1).sum({1});
+       }},
       {"in place", [=](const Tensor& x) { return relu(conv(x, 1)).mul_(2.0).add_(x); }},
       {"residual", [=](const Tensor& x) { return x + relu(conv(x, 1)); }},
       {"causal",
@@ -357,6 +372,18 @@ TEST(StreamingNetwork, StreamsAVocoder) {
   net.eval();
   expect_streams("hifigan", [=](const Tensor& x) { return net(x); },
                  {.signal = {1, 6, 9}, .dtype = kFloat64, .tolerance = 1e-12, .blocks = {1, 4}});
+}
+
+TEST(StreamingNetwork, KeepsThePrecision) {
+  const Tensor w = integers_like({2, 2, 3}, 1), b = integers_like({2}, 2);
+  const auto f = [=](const Tensor& x) {
+    const Tensor y = conv1d(x, w.to(x.dtype()), b.to(x.dtype()), Conv1dParams{.padding = 1});
+    return y + mean(x * 2.0, {1}, true);
+  };
+  expect_streams("bfloat16", f, {.dtype = kBFloat16});
+  expect_streams("float16", f, {.dtype = kFloat16});
+  const AutocastGuard region(kBFloat16);
+  expect_streams("mixed precision", [=](const Tensor& x) { return relu(f(x)); });
 }
 
 TEST(StreamingNetwork, HasTheSameBitsForEveryDivision) {
