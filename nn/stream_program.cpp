@@ -24,57 +24,14 @@ std::int64_t floor_of(std::int64_t a, std::int64_t b) { return a / b - (a % b < 
 std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return -floor_of(-a, b); }
 
 // The nodes of functions that compute each element from the elements at its place.
-constexpr std::string_view kPointwise[] = {"Abs",
-                                           "Acos",
-                                           "Add",
-                                           "And",
-                                           "Asin",
-                                           "Atan",
-                                           "Cast",
-                                           "Ceil",
-                                           "Clip",
-                                           "Cos",
-                                           "Cosh",
-                                           "Div",
-                                           "Elu",
-                                           "Equal",
-                                           "Erf",
-                                           "Exp",
-                                           "Floor",
-                                           "Greater",
-                                           "GreaterOrEqual",
-                                           "HardSigmoid",
-                                           "HardSwish",
-                                           "IsNaN",
-                                           "LeakyRelu",
-                                           "Less",
-                                           "LessOrEqual",
-                                           "Log",
-                                           "Max",
-                                           "Min",
-                                           "Mod",
-                                           "Mul",
-                                           "Neg",
-                                           "Not",
-                                           "Or",
-                                           "PRelu",
-                                           "Pow",
-                                           "Reciprocal",
-                                           "Relu",
-                                           "Round",
-                                           "Selu",
-                                           "Sigmoid",
-                                           "Sign",
-                                           "Sin",
-                                           "Sinh",
-                                           "Softplus",
-                                           "Softsign",
-                                           "Sqrt",
-                                           "Sub",
-                                           "Tan",
-                                           "Tanh",
-                                           "Where",
-                                           "Xor"};
+// clang-format off
+constexpr std::string_view kPointwise[] = {
+    "Abs", "Acos", "Add", "And", "Asin", "Atan", "Cast", "Ceil", "Clip", "Cos", "Cosh", "Div", "Elu", "Equal", "Erf",
+    "Exp", "Floor", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "IsNaN", "LeakyRelu", "Less",
+    "LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal", "Relu",
+    "Round", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Tan", "Tanh", "Where",
+    "Xor"};
+// clang-format on
 
 bool is_pointwise(const SignalCall& call) {
   const auto is_known = [](const SignalCall::Node& node) {
@@ -107,6 +64,11 @@ Tensor for_block(const SignalCall& call, const Tensor& constant, std::size_t ran
   Shape shape = constant.shape();
   shape[axis] = samples;
   return one.expand(shape);
+}
+
+// Without the samples that were cut: padding does not bring them back.
+Around inner_of(const Around& around) {
+  return {std::max<std::int64_t>(around.first, 0), std::max<std::int64_t>(around.cut, 0), around.value};
 }
 
 std::array<std::byte, 8> bytes_of_value(double value, DType dtype) {
@@ -215,13 +177,9 @@ StreamProgram::Joined StreamProgram::joined(const SignalCall& call) {
 
 Signal StreamProgram::local(const Signal& signal, const Reach& reach, double padding, const Compute& f) {
   const bool pads = reach.before > 0 || reach.after > 0;
-  const Signal x = signal.around && pads && signal.around->value != padding ? whole(signal) : signal;
-  std::optional<Around> around = x.around;
-  if (pads) {
-    around = around.value_or(Around{.value = padding});
-    around->first = std::max<std::int64_t>(around->first, 0);
-    around->cut = std::max<std::int64_t>(around->cut, 0);
-  }
+  Signal x = signal.around && pads && signal.around->value != padding ? whole(signal) : signal;
+  if (pads) x.around = inner_of(x.around.value_or(Around{.value = padding}));
+  x = settled(x);
   Signal y = x;
   y.around.reset();
   y.delay = ceil_of(x.delay + reach.span - reach.before - reach.stride, reach.stride);
@@ -229,7 +187,7 @@ Signal StreamProgram::local(const Signal& signal, const Reach& reach, double pad
   y.length = add_length({x.length, 1, reach.before + reach.after - reach.span + reach.stride, reach.stride});
   const std::int64_t history = y.delay * reach.stride + reach.before - x.delay;
   const std::int64_t kept = std::max<std::int64_t>(history, 0), start = kept - history;
-  const Signal source = kept > 0 || around ? window(x, kept, around ? &*around : nullptr) : x;
+  const Signal source = kept > 0 || x.around ? window(x, kept) : x;
   const auto axis = static_cast<std::int64_t>(x.axis);
   // Planned calls of packed operands allocate nothing.
   return of_frame(y, [f, axis, start, slot = source.slot](const StreamFrame& frame) {
@@ -239,11 +197,9 @@ Signal StreamProgram::local(const Signal& signal, const Reach& reach, double pad
 }
 
 Signal StreamProgram::with_history(const Signal& signal, std::int64_t history, const Compute& f) {
-  const Signal x = signal.around && signal.around->value != 0.0 ? whole(signal) : signal;
-  Around around = x.around.value_or(Around{});
-  around.first = std::max<std::int64_t>(around.first, 0);
-  around.cut = std::max<std::int64_t>(around.cut, 0);
-  return each(window(x, history, &around), f);
+  Signal x = signal.around && signal.around->value != 0.0 ? whole(signal) : signal;
+  x.around = inner_of(x.around.value_or(Around{}));
+  return each(window(settled(x), history), f);
 }
 
 Signal StreamProgram::each(const Signal& x, const Compute& f) {
@@ -288,13 +244,13 @@ void StreamProgram::define(const SignalCall& call, std::size_t r, Signal x) {
   values_[static_cast<std::size_t>(call.results[r])] = std::move(x);
 }
 
-Signal StreamProgram::window(const Signal& x, std::int64_t history, const Around* around) {
+Signal StreamProgram::window(const Signal& x, std::int64_t history) {
   WindowSpec spec{.axis = x.axis, .history = history, .up = x.up, .down = x.down, .delay = x.delay, .length = x.length};
   // Without padding no result reads the samples outside.
   constexpr std::int64_t kFar = std::int64_t{1} << 60;
-  spec.first = around != nullptr ? around->first : -kFar;
-  spec.cut = around != nullptr ? around->cut : -kFar;
-  if (around != nullptr) spec.fill = bytes_of_value(around->value, x.dtype);
+  spec.first = x.around ? x.around->first : -kFar;
+  spec.cut = x.around ? x.around->cut : -kFar;
+  if (x.around) spec.fill = bytes_of_value(x.around->value, x.dtype);
   Signal y = x;
   y.around.reset();
   const auto same = [&](const Window& w) {
@@ -308,7 +264,9 @@ Signal StreamProgram::window(const Signal& x, std::int64_t history, const Around
   }
   Shape shape = block_shape(x);
   shape[x.axis] += history;
-  const std::size_t state = add_state({shape, x.dtype, {}});
+  const bool is_zero = !x.around || x.around->value == 0.0;
+  const std::size_t state =
+      add_state({shape, x.dtype, is_zero ? Tensor() : Tensor::full(shape, x.around->value, {.dtype = x.dtype})});
   y = of_frame(y, [state, spec, from = x.slot](const StreamFrame& frame) {
     pass_window(frame.values[from], frame.states[state], spec, frame.clock);
     return frame.states[state];
@@ -317,14 +275,23 @@ Signal StreamProgram::window(const Signal& x, std::int64_t history, const Around
   return y;
 }
 
-Signal StreamProgram::whole(const Signal& x) { return x.around ? window(x, 0, &*x.around) : x; }
+Signal StreamProgram::whole(const Signal& x) { return x.around ? window(settled(x), 0) : x; }
+
+Signal StreamProgram::settled(const Signal& x) {
+  if (!x.around) return x;
+  const std::int64_t longer = recorded_[x.length] - recorded_[0] * x.up / x.down;
+  return at_delay(x, std::max(x.delay, x.around->cut - longer));
+}
 
 Signal StreamProgram::at_delay(const Signal& x, std::int64_t delay) {
   if (x.delay == delay) return x;
   const auto axis = static_cast<std::int64_t>(x.axis);
-  Signal y = each(window(x, delay - x.delay, nullptr),
-                  [axis, extent = samples(x)](const Tensor& all) { return all.narrow(axis, 0, extent); });
+  Signal all = x;
+  all.around.reset();
+  Signal y = each(window(all, delay - x.delay),
+                  [axis, extent = samples(x)](const Tensor& read) { return read.narrow(axis, 0, extent); });
   y.delay = delay;
+  y.around = x.around;
   return y;
 }
 

@@ -137,8 +137,12 @@ class StreamProgram {
 
   void translate(SignalCall& call);
   void repeat(SignalCall& call);
-  Signal window(const Signal& x, std::int64_t history, const Around* around);
+  // x behind `history` samples; those around it that are padding are in their places.
+  Signal window(const Signal& x, std::int64_t history);
   Signal whole(const Signal& x);
+  // x, late enough: where samples have been cut from the end of a signal, a sample may be padding, which only the ones
+  // after it show.
+  Signal settled(const Signal& x);
   Signal at_delay(const Signal& x, std::int64_t delay);
   Shape block_shape(const Signal& x) const;
 

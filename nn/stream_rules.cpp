@@ -38,6 +38,8 @@ Signal shifted(Program& program, const Signal& x, std::int64_t before, std::int6
 Signal surrounded(Program& program, const Signal& x, std::int64_t before, std::int64_t after, double value) {
   Signal y = x;
   y.around = x.around.value_or(Around{.value = value});
+  y.around->first = std::max<std::int64_t>(y.around->first, 0);  // samples that were cut do not come back
+  y.around->cut = std::max<std::int64_t>(y.around->cut, 0);
   return shifted(program, y, before, after);
 }
 

@@ -158,6 +158,10 @@ std::vector<std::pair<std::string, Function>> exact_functions() {
        [=](const Tensor& x) {
          return conv(pad(pad(x, {2, 1}, 1.0), {1, 0}, 2.0), 1);
        }},
+      {"padding, cut, and again",
+       [=](const Tensor& x) {
+         return conv(pad(pad(x, {2, 2}).narrow(2, 3, x.size(2) - 2), {4, 3}), 1);
+       }},
       {"more padding than kernel",
        [=](const Tensor& x) {
          return pad(conv(x, 4), {3, 2});
@@ -312,7 +316,7 @@ Function random_network(std::mt19937& random, std::int64_t channels, DType dtype
     const std::int64_t kernel = 1 + below(4), dilation = 1 + below(3), padding = below(4);
     const Tensor w = integers_like({channels, channels, kernel}, seed, dtype, 1),
                  b = integers_like({channels}, seed, dtype);
-    switch (below(8)) {
+    switch (below(9)) {
       case 0:
         layers.push_back(
             [=](const Tensor& x) { return conv1d(x, w, b, Conv1dParams{.padding = padding, .dilation = dilation}); });
@@ -345,7 +349,10 @@ Function random_network(std::mt19937& random, std::int64_t channels, DType dtype
         });
         break;
       }
-      default: layers.push_back([=](const Tensor& x) { return pad(x, {padding, kernel}, 1.0); });
+      case 7:
+        layers.push_back([=](const Tensor& x) { return x.narrow(2, padding, x.size(2) - padding - dilation); });
+        break;
+      default: layers.push_back([=](const Tensor& x) { return pad(x, {padding, kernel}, padding % 2); });
     }
   }
   return [=](const Tensor& x) {
@@ -357,10 +364,10 @@ Function random_network(std::mt19937& random, std::int64_t channels, DType dtype
 
 TEST(StreamingNetwork, StreamsRandomNetworks) {
   std::mt19937 random(11);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 100; ++i) {
     const DType dtype = i % 2 == 0 ? kFloat32 : kFloat64;
     const Function f = random_network(random, 2, dtype);
-    expect_streams("network " + std::to_string(i), f, {.signal = {1, 2, 60}, .dtype = dtype, .blocks = {4, 12, 64}},
+    expect_streams("network " + std::to_string(i), f, {.signal = {1, 2, 120}, .dtype = dtype, .blocks = {4, 12, 64}},
                    static_cast<std::uint64_t>(i));
   }
 }
