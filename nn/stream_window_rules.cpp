@@ -125,8 +125,8 @@ void conv_transpose_rule(StreamProgram& program, SignalCall& call) {
     const Tensor whole = transposed();
     return whole.size(axis) == block ? whole : whole.narrow(axis, history * time.stride, block);
   });
-  y.up = x.up * time.stride;
-  y.delay = x.delay * time.stride + time.before;
+  y.up *= time.stride;
+  y.delay = y.delay * time.stride + time.before;  // y may be later than x
   const std::int64_t added = call.out[0].size(axis) - call.in[0].size(axis) * time.stride;
   y.length = program.add_length({x.length, time.stride, added, 1});
   program.define(call, 0, y);
