@@ -53,7 +53,8 @@ struct StreamingOptions {
 
 /// A network (batch, channels, L) -> (..., L'), on the CPU, in blocks. Streamed output t + latency() is output t of the
 /// network's call on the whole signal: exactly on small integers, otherwise within rounding. The first latency()
-/// outputs are zeros. The same blocks give the same bits, in every division into blocks.
+/// outputs are zeros. A network that cuts its end gives outputs behind it, too. The bits are the same for every
+/// division into blocks.
 ///
 /// The network is recorded as operators, so it may be a module or a function. There are rules for convolutions and
 /// their transposes, pooling, padding with constants, slices, elementwise functions, normalisation with running
