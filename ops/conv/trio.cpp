@@ -33,7 +33,11 @@ namespace adjoint {
 namespace {
 
 using ConvCtx = Ctx<ConvAttr>;
-using WeightCtx = Ctx<ConvGeometry>;
+struct WeightAttr {
+  ConvGeometry geometry;
+  MemoryFormat format;  // of the result
+};
+using WeightCtx = Ctx<WeightAttr>;
 
 Shape shape_of(const ConvGeometry& geometry, std::int64_t first, std::int64_t second, const Extent2& extents) {
   return geometry.rank == 1 ? Shape{first, second, extents[1]} : Shape{first, second, extents[0], extents[1]};
@@ -69,11 +73,12 @@ TensorSpec infer_conv_transpose(Operands in, const ConvGeometry& geometry) {
   return {image_shape(geometry), in[0].dtype()};
 }
 
-TensorSpec infer_conv_weight(Operands in, const ConvGeometry& geometry) {
+TensorSpec infer_conv_weight(Operands in, const WeightAttr& attr) {
+  const ConvGeometry& geometry = attr.geometry;
   check_geometry("conv_weight", geometry);
   check_operand("conv_weight", "image", in[0], image_shape(geometry), in[0].dtype());
   check_operand("conv_weight", "feature", in[1], feature_shape(geometry), in[0].dtype());
-  return {.shape = filter_shape(geometry), .dtype = in[0].dtype(), .format = kContiguous};
+  return {.shape = filter_shape(geometry), .dtype = in[0].dtype(), .format = attr.format};
 }
 
 bool is_step(std::int64_t value, std::int64_t least) { return value >= least && value <= kMaxConvStep; }
@@ -167,14 +172,14 @@ Specs with_linear(const TensorSpec& result, const Activation& activation) {
 void conv_gradients(const ConvCtx& c, Needs needs, Results grads) {
   const LinearGradients d = linear_gradients(c, needs[2], conv);
   if (needs[0]) grads[0] = conv_transpose(d.z, c.in[1], {}, c.attr.geometry);
-  if (needs[1]) grads[1] = conv_weight(c.in[0], d.z, c.attr.geometry);
+  if (needs[1]) grads[1] = conv_weight(c.in[0], d.z, c.attr.geometry, c.in[1].memory_format());
   grads[2] = d.bias;
 }
 
 void conv_transpose_gradients(const ConvCtx& c, Needs needs, Results grads) {
   const LinearGradients d = linear_gradients(c, needs[2], conv_transpose);
   if (needs[0]) grads[0] = conv(d.z, c.in[1], {}, c.attr.geometry);
-  if (needs[1]) grads[1] = conv_weight(d.z, c.in[0], c.attr.geometry);
+  if (needs[1]) grads[1] = conv_weight(d.z, c.in[0], c.attr.geometry, c.in[1].memory_format());
   grads[2] = d.bias;
 }
 
@@ -194,15 +199,15 @@ bool conv_in_channels_last(Operands in, Results out, const ConvAttr& attr) {
   return cuda::conv_channels_last(operands, out[0], attr, kTransposed);
 }
 
-bool conv_weight_in_channels_last(Operands in, Results out, const ConvGeometry& geometry) {
+bool conv_weight_in_channels_last(Operands in, Results out, const WeightAttr& attr) {
   if (in[0].device().is_cpu() || in[0].numel() == 0 || out[0].numel() == 0) return false;
   const std::array<Tensor, 2> operands{contiguous_copy(in[0], kChannelsLast), contiguous_copy(in[1], kChannelsLast)};
-  return cuda::conv_weight_channels_last(operands, out[0], geometry);
+  return cuda::conv_weight_channels_last(operands, out[0], attr.geometry);
 }
 #else
 template <bool kTransposed>
 constexpr bool (*conv_in_channels_last)(Operands, Results, const ConvAttr&) = nullptr;
-constexpr bool (*conv_weight_in_channels_last)(Operands, Results, const ConvGeometry&) = nullptr;
+constexpr bool (*conv_weight_in_channels_last)(Operands, Results, const WeightAttr&) = nullptr;
 #endif
 
 // ---- ONNX.
@@ -265,7 +270,8 @@ OnnxValue conv_transpose_onnx(OnnxCall& call, const ConvAttr& attr) {
 
 // A convolution over samples as channels, with the feature as filter: stride and dilation change places. A group's
 // image channels are its samples, so that the filter's channels of all groups are computed side by side.
-OnnxValue conv_weight_onnx(OnnxCall& call, const ConvGeometry& g) {
+OnnxValue conv_weight_onnx(OnnxCall& call, const WeightAttr& attr) {
+  const ConvGeometry& g = attr.geometry;
   const std::int64_t channels = g.image_channels_per_group();
   ConvGeometry by_sample = g;
   std::swap(by_sample.kernel, by_sample.feature);
@@ -314,18 +320,19 @@ constinit const OpDef<ConvAttr> conv_transpose_op{
     .onnx = conv_transpose_onnx,
     .joint_vjp = {saves, conv_transpose_gradients}};
 
-constinit const OpDef<ConvGeometry> conv_weight_op{
-    .name = "conv_weight",
-    .infer = infer_conv_weight,
-    .cpu = cpu::conv_weight,
-    .cuda = ADJOINT_IF_CUDA(cuda::conv_weight),
-    .formats = Formats::kImages,
-    .channels_last = conv_weight_in_channels_last,
-    .mixed_precision = MixedPrecision::kLow,
-    .cost = [](Operands in, Operands, const ConvGeometry& geometry) { return cost(in, geometry); },
-    .onnx = conv_weight_onnx,
-    .vjp = {{{kSaveIn1, [](const WeightCtx& c) { return conv_transpose(c.in[1], c.grad, {}, c.attr); }},
-             {kSaveIn0, [](const WeightCtx& c) { return conv(c.in[0], c.grad, {}, c.attr); }}}}};
+constinit const OpDef<WeightAttr> conv_weight_op {
+  .name = "conv_weight", .infer = infer_conv_weight,
+  .cpu = [](Operands in, Tensor& out, const WeightAttr& attr) { cpu::conv_weight(in, out, attr.geometry); },
+#if defined(ADJOINT_WITH_CUDA)
+  .cuda = [](Operands in, Tensor& out, const WeightAttr& attr) { cuda::conv_weight(in, out, attr.geometry); },
+#endif
+  .formats = Formats::kImages, .channels_last = conv_weight_in_channels_last, .mixed_precision = MixedPrecision::kLow,
+  .cost = [](Operands in, Operands, const WeightAttr& attr) { return cost(in, attr.geometry); },
+  .onnx = conv_weight_onnx, .vjp = {
+    {{kSaveIn1, [](const WeightCtx& c) { return conv_transpose(c.in[1], c.grad, {}, c.attr.geometry); }},
+     {kSaveIn0, [](const WeightCtx& c) { return conv(c.in[0], c.grad, {}, c.attr.geometry); }}}
+  }
+};
 
 }  // namespace
 
@@ -383,8 +390,9 @@ Tensor conv_transpose(const Tensor& feature, const Tensor& filter, const Tensor&
                       const Activation& activation) {
   return run(conv_transpose_op, feature, filter, bias, geometry, activation);
 }
-Tensor conv_weight(const Tensor& image, const Tensor& feature, const ConvGeometry& geometry) {
-  return apply(conv_weight_op, {image, feature}, geometry);
+Tensor conv_weight(const Tensor& image, const Tensor& feature, const ConvGeometry& geometry, MemoryFormat format) {
+  const bool is_channels_last = leading_format(std::array{image, feature}) == kChannelsLast;
+  return apply(conv_weight_op, {image, feature}, WeightAttr{geometry, is_channels_last ? format : kContiguous});
 }
 
 }  // namespace adjoint

@@ -29,7 +29,9 @@ ADJOINT_API Tensor conv(const Tensor& image, const Tensor& filter, const Tensor&
 /// image = activation of (sum over taps of feature * filter, plus `bias` (Ci) if it is defined).
 ADJOINT_API Tensor conv_transpose(const Tensor& feature, const Tensor& filter, const Tensor& bias,
                                   const ConvGeometry& geometry, const Activation& activation = {});
-/// filter = sum over batch and positions of image * feature.
-ADJOINT_API Tensor conv_weight(const Tensor& image, const Tensor& feature, const ConvGeometry& geometry);
+/// filter = sum over batch and positions of image * feature. In channels_last if `format` says so and an operand is in
+/// it, otherwise contiguous.
+ADJOINT_API Tensor conv_weight(const Tensor& image, const Tensor& feature, const ConvGeometry& geometry,
+                               MemoryFormat format = kContiguous);
 
 }  // namespace adjoint

@@ -18,7 +18,8 @@ bool plan_depthwise(const ConvGeometry& g, bool transposed, std::int32_t element
   const std::int64_t strips_of_row = ceil_div(result[1], std::int64_t{kDepthwisePositions});
   plan = {};
   plan.strips = g.batch * result[0] * strips_of_row;
-  if (plan.strips < 1 || plan.strips > kMost || channels > kMost || source[0] > kMost || source[1] > kMost) return false;
+  if (plan.strips < 1 || plan.strips > kMost || channels > kMost || source[0] > kMost || source[1] > kMost)
+    return false;
   plan.channels = static_cast<std::int32_t>(channels);
   plan.height = static_cast<std::int32_t>(source[0]);
   plan.width = static_cast<std::int32_t>(source[1]);
@@ -42,7 +43,8 @@ double depthwise_clocks(const DepthwisePlan& plan, std::int32_t element_bytes, c
   constexpr double kOfProduct = 1.3, kOfRead = 14, kOfStrip = 120, kIssued = 2.4, kStart = 3000, kWrittenBytes = 1700;
   const double pack = DepthwisePlan::pack(element_bytes), columns = plan.kernel[1];
   const double reads = plan.slides() ? columns + kDepthwisePositions - 1 : columns * kDepthwisePositions;
-  const double strip = plan.kernel[0] * (columns * kDepthwisePositions * pack * kOfProduct + reads * kOfRead) + kOfStrip;
+  const double strip =
+      plan.kernel[0] * (columns * kDepthwisePositions * pack * kOfProduct + reads * kOfRead) + kOfStrip;
   const double packs = plan.channels / pack, warps = static_cast<double>(plan.strips) * packs / 32;
   const double bytes = 2.0 * element_bytes * static_cast<double>(plan.strips) * kDepthwisePositions * plan.channels;
   return kStart + std::max(warps * strip / (kIssued * machine.multiprocessors), bytes / kWrittenBytes);

@@ -17,15 +17,15 @@
 namespace adjoint::cuda {
 
 inline constexpr int kDepthwiseThreads = 256, kDepthwiseLanes = 16;  // packs of channels side by side, at most
-inline constexpr int kDepthwisePositions = 4;                       // of a thread
+inline constexpr int kDepthwisePositions = 4;                        // of a thread
 inline constexpr int kDepthwisePackBytes = 16, kMostDepthwiseTaps = 81;
 
 struct DepthwisePlan {
-  std::int64_t strips;                                // of positions, of all rows and samples
-  std::int32_t channels, height, width;               // height and width: the source's
+  std::int64_t strips;                   // of positions, of all rows and samples
+  std::int32_t channels, height, width;  // height and width: the source's
   std::int32_t result_width;
   std::int32_t kernel[2], stride[2], first[2], between[2];  // places: from a result's, of tap 0, from a tap to the next
-  bool turned;                                        // tap 0 is the filter's last one
+  bool turned;                                              // tap 0 is the filter's last one
   Divider strips_of_row, result_height;
 
   ADJOINT_HD std::int32_t taps() const { return kernel[0] * kernel[1]; }

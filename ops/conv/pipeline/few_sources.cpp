@@ -51,7 +51,8 @@ bool plan_few_sources(const ConvGeometry& g, bool transposed, bool filter_is_cha
 }
 
 double few_sources_clocks(const FewSourcesPlan& plan, Arithmetic arithmetic, const Machine& machine) {
-  // Measured: clocks of a step and a tile of a warp on a multiprocessor, of a block's beginning, and of a step's filter.
+  // Measured: clocks of a step and a tile of a warp on a multiprocessor, of a block's beginning, and of a step's
+  // filter.
   constexpr double kOfStep = 110, kOfTile = 400, kStart = 4000, kOfFilter = 600;
   constexpr double kWrittenBytes = 1700;  // of all multiprocessors, written
   const double bytes = element_bytes(arithmetic), tile = plan.steps * kOfStep + kOfTile;

@@ -30,10 +30,10 @@ struct SourceTap {
 };
 
 struct FewSourcesPlan {
-  std::int32_t positions;                      // of the result, of all samples
-  std::int32_t channels, results, height, width;  // height and width: the source's
-  std::int32_t summed, steps;                  // taps times channels, and products of as many
-  std::int32_t stride[2], first[2], between[2];  // places: from a result's, of tap 0, from a tap to the next
+  std::int32_t positions;                            // of the result, of all samples
+  std::int32_t channels, results, height, width;     // height and width: the source's
+  std::int32_t summed, steps;                        // taps times channels, and products of as many
+  std::int32_t stride[2], first[2], between[2];      // places: from a result's, of tap 0, from a tap to the next
   std::int64_t result_step, channel_step, tap_step;  // elements of the filter
   Divider result_width, result_height, kernel_width;
 

@@ -50,7 +50,7 @@ def replace(
 
     Parameters, buffers, hooks, parametrisations, sharing and the modules' identity are kept, because only the modules'
     class changes; optimisers and state_dicts are not affected. A lazy module is replaced after its first call. Filters
-    in torch.channels_last are laid out channel by channel, as the kernels read them, now and by to() later.
+    in torch.channels_last that no kernel reads so are laid out channel by channel, now and by to() later.
 
     transposed, conv: the kinds to replace. subclasses: one or several classes that derive from these four, or their
     names, to replace as well. Their overrides are kept, and super().forward() and self._conv_forward() become

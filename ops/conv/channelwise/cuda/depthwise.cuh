@@ -66,11 +66,13 @@ __global__ void __launch_bounds__(kDepthwiseThreads)
     const std::int64_t result_row = row;
     const std::int32_t sample = p.result_height.split(row);
     const int x = place * kPositions, first_y = row * p.stride[0] + p.first[0], first_x = x * p.stride[1] + p.first[1];
-    const T* const from = operands.source + static_cast<std::int64_t>(sample) * p.height * p.width * p.channels + channel;
+    const T* const from =
+        operands.source + static_cast<std::int64_t>(sample) * p.height * p.width * p.channels + channel;
     const auto read = [&](int at_y, int at_x) {
       Pack<T, kV> pack;
       if (static_cast<std::uint32_t>(at_x) < static_cast<std::uint32_t>(p.width)) {
-        pack = *reinterpret_cast<const Pack<T, kV>*>(from + (static_cast<std::int64_t>(at_y) * p.width + at_x) * p.channels);
+        pack = *reinterpret_cast<const Pack<T, kV>*>(from +
+                                                     (static_cast<std::int64_t>(at_y) * p.width + at_x) * p.channels);
       } else {
 #pragma unroll
         for (int v = 0; v < kV; ++v) pack.values[v] = from_float<T>(0.0F);

@@ -23,8 +23,8 @@ struct Operands {
   Activate<float> activate;
 };
 
-inline constexpr int kTiles = kFewSourcesResults / kFewSourcesColumns;        // of a product's columns
-inline constexpr int kRows = 8, kGroups = kFewSourcesPositions / kRows;       // a lane's positions are kRows apart
+inline constexpr int kTiles = kFewSourcesResults / kFewSourcesColumns;   // of a product's columns
+inline constexpr int kRows = 8, kGroups = kFewSourcesPositions / kRows;  // a lane's positions are kRows apart
 inline constexpr std::int32_t kOutside = -2 * std::numeric_limits<std::int16_t>::max();  // a place with no tap inside
 
 /// The unit of an operand: a tf32, or two halves.
@@ -48,7 +48,8 @@ __device__ __forceinline__ void multiply(float (&d)[4], const std::uint32_t (&a)
 }
 
 /// The table of the summed axis: where the source and the filter are read.
-__device__ __forceinline__ void make_table(const FewSourcesPlan& p, int summed, SourceTap* taps, std::int32_t* filter_at) {
+__device__ __forceinline__ void make_table(const FewSourcesPlan& p, int summed, SourceTap* taps,
+                                           std::int32_t* filter_at) {
   for (int i = static_cast<int>(threadIdx.x); i < summed; i += kFewSourcesThreads) {
     const int tap = i / p.channels, channel = i - tap * p.channels;
     std::int32_t column = tap;
@@ -96,8 +97,8 @@ __device__ __forceinline__ void exchange(std::uint32_t& i, std::uint32_t& j, int
 /// Stores a position's results, of which a lane has two neighbours in every eight. Neighbouring lanes first exchange
 /// theirs, so that each stores 16 bytes.
 template <class T>
-__device__ __forceinline__ void store(const FewSourcesPlan& p, T* result, int position, int first_result,
-                                      int lane, const float (&values)[kTiles][2]) {
+__device__ __forceinline__ void store(const FewSourcesPlan& p, T* result, int position, int first_result, int lane,
+                                      const float (&values)[kTiles][2]) {
   constexpr int kStored = 16 / sizeof(T);
   const bool is_given = position < p.positions;
   result += static_cast<std::int64_t>(position) * p.results;
