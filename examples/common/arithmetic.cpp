@@ -39,7 +39,8 @@ GradScaler& Arithmetic::scaler_of(const adjoint::optim::Optimizer& optimizer) {
   return found->second;
 }
 
-Tensor Arithmetic::minimise(adjoint::optim::Optimizer& optimizer, const std::function<Tensor()>& loss) {
+Tensor Arithmetic::minimise(adjoint::optim::Optimizer& optimizer, const std::function<Tensor()>& loss,
+                            const adjoint::optim::StepOptions& options) {
   GradScaler* const scaler = half_ == adjoint::kFloat16 ? &scaler_of(optimizer) : nullptr;
   Tensor value;
   {
@@ -53,10 +54,10 @@ Tensor Arithmetic::minimise(adjoint::optim::Optimizer& optimizer, const std::fun
     value = scalar.detach();
   }
   if (scaler != nullptr) {
-    scaler->step(optimizer);
+    scaler->step(optimizer, options);
     scaler->update();
   } else {
-    optimizer.step();
+    optimizer.step(options);
   }
   optimizer.zero_grad();
   return value;

@@ -30,7 +30,8 @@ class Arithmetic {
 
   /// One update of the optimiser's parameters against the gradient of loss(), a scalar, which a tape records. Gradients
   /// are zero before and after. Returns the loss, on its device and without waiting for it.
-  adjoint::Tensor minimise(adjoint::optim::Optimizer& optimizer, const std::function<adjoint::Tensor()>& loss);
+  adjoint::Tensor minimise(adjoint::optim::Optimizer& optimizer, const std::function<adjoint::Tensor()>& loss,
+                           const adjoint::optim::StepOptions& options = {});
 
   /// The scalers' state, in the order in which their optimisers were first passed to minimise(); that order must be the
   /// same in every run. Empty except for fp16.

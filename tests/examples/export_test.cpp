@@ -16,6 +16,7 @@ using adjoint::Shape;
 struct Case {
   const char *program, *small;
   Shape input, output;
+  adjoint::DType dtype = adjoint::kFloat32;  // the input's
 };
 void PrintTo(const Case& one, std::ostream* os) { *os << one.program; }
 
@@ -33,7 +34,7 @@ TEST_P(ExportTool, WritesAModelThatRuns) {
 #if EXAMPLES_WITH_ONNX
   ASSERT_EQ(run("export" + model + "'" + file + "'"), 0) << output_;
   const auto loaded = adjoint::nn::load_onnx(file);
-  EXPECT_EQ(loaded(adjoint::Tensor::full(GetParam().input, 0.25)).shape(), GetParam().output);
+  EXPECT_EQ(loaded(adjoint::Tensor::full(GetParam().input, 0.25).to(GetParam().dtype)).shape(), GetParam().output);
 #else
   EXPECT_EQ(run("export" + model + "'" + file + "'"), 1);
   EXPECT_NE(output_.find("libonnx-dev"), std::string::npos) << output_;
@@ -51,7 +52,8 @@ INSTANTIATE_TEST_SUITE_P(
              "--batch 2 --network tiny --channels 8 --sample-rate 4000 --segment 2048 "
              "--discriminator-channels 1 --clock 0",
              {2, 80, 5},
-             {2, 1, 1280}}),
+             {2, 1, 1280}},
+        Case{"text", "--batch 2 --layers 1 --heads 2 --width 8 --context 8", {3, 5}, {3, 5, 256}, adjoint::kInt64}),
     [](const auto& one) { return std::string(one.param.program); });
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "gan/trainer.h"
 #include "segmentation/trainer.h"
 #include "super_resolution/training.h"
+#include "text/trainer.h"
 #include "vocoder/trainer.h"
 
 #include <adjoint/core/base/device.h>
@@ -41,6 +42,7 @@ const char* const kVocoder =
     "--batch 2 --network tiny --channels 8 --sample-rate 4000 --segment 2048 --discriminator-channels 1 "
     "--adversarial-from 3 ";
 const char* const kAutoencoder = "--batch 4 --features 4 --latent 8 --codes 16 --code-width 4 ";
+const char* const kText = "--batch 2 --layers 1 --heads 2 --width 8 --context 8 ";
 
 vocoder::Options small_vocoder() {
   vocoder::Options options;
@@ -97,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"segmentation", "segmentation", kSegmentation, ""}, Case{"gan", "gan", kGan, ""},
                     Case{"gan_wgan_gp", "gan", kGan, "--loss wgan-gp"}, Case{"gan_hinge", "gan", kGan, "--loss hinge"},
                     Case{"vocoder", "vocoder", kVocoder, ""}, Case{"vae", "autoencoder", kAutoencoder, "--model vae"},
-                    Case{"vqvae", "autoencoder", kAutoencoder, "--model vqvae"}),
+                    Case{"vqvae", "autoencoder", kAutoencoder, "--model vqvae"}, Case{"text", "text", kText, ""}),
     [](const auto& one) { return std::string(one.param.name); });
 
 class Precision : public super_resolution::SuperResolution {
@@ -159,6 +161,14 @@ TEST_F(Precision, EveryProgramTrainsInFloat16) {
     options.features = 4;
     options.codes = 16;
     train_in_float16<autoencoder::Trainer>(options, 1);
+  }
+  {
+    SCOPED_TRACE("text");
+    const std::filesystem::path text = folder_ / "text";
+    std::ofstream(text) << std::string(1000, 'a');
+    train_in_float16<text::Trainer>(text::Options{.text = {text.string()},
+                                                  .model = {.layers = 1, .heads = 2, .width = 8, .context = 8}},
+                                    1);
   }
   {
     SCOPED_TRACE("vocoder");
