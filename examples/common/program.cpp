@@ -111,7 +111,7 @@ Program::Program(std::string name, const std::string& description)
   steps_ = &settings_.add("--steps", run_.steps, "Steps to train").range(1, kMany);
   batch_ = &settings_.add("--batch", run_.batch, "Examples per step").range(1, 1 << 16);
   test_every_ = &settings_.add("--test-every", run_.test_every, "Steps between two tests").range(1, kMany);
-  settings_.add("--lr", run_.lr, "Highest learning rate").range(1e-12, 1e12);
+  lr_ = &settings_.add("--lr", run_.lr, "Highest learning rate").range(1e-12, 1e12);
   settings_.add("--seed", run_.seed, "Seed of initial values, order and examples");
   precision_ =
       &settings_.add("--precision", run_.precision, fmt::format("Arithmetic: {}", fmt::join(precisions(), ", ")))

@@ -42,6 +42,7 @@ class Program {
   Setting<std::int64_t>& steps() { return *steps_; }
   Setting<std::int64_t>& batch() { return *batch_; }
   Setting<std::int64_t>& test_every() { return *test_every_; }
+  Setting<double>& lr() { return *lr_; }
   Setting<std::string>& precision() { return *precision_; }
 
   /// Adds --memory-format to `train`, which sets Run::memory_format, and to the verbs that are added afterwards.
@@ -82,6 +83,7 @@ class Program {
   Run run_;
   Settings settings_;
   Setting<std::int64_t>*steps_, *batch_, *test_every_;
+  Setting<double>* lr_;
   Setting<std::string>*precision_, *format_ = nullptr;
   std::string device_ = "auto", memory_format_ = "auto";
   bool resume_ = false, overwrite_ = false;

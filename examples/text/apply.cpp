@@ -47,7 +47,7 @@ double bits_per_byte(const Gpt& model, const Tensor& text, adjoint::Device devic
   const Tensor bytes = text.to(device).to(adjoint::kInt64);
   Tensor nats = Tensor::zeros({}, {.dtype = adjoint::kFloat64, .device = device});
   for (std::int64_t done = 0; done < count;) {
-    const std::int64_t next = std::min(count, done + (done == 0 ? context : std::max<std::int64_t>(context / 2, 1)));
+    const std::int64_t next = std::min(count, done + (done == 0 ? context : context / 2));
     const std::int64_t from = std::max<std::int64_t>(next - context, 0);
     const Tensor scores = model(bytes.narrow(0, from, next - from).unsqueeze(0)).squeeze(0);
     nats.add_(adjoint::cross_entropy(scores.narrow(0, done - from, next - done).to(adjoint::kFloat32),
@@ -72,7 +72,6 @@ std::string sample(const Gpt& model, const std::string& prompt, const SampleOpti
   options.check();
   if (prompt.empty()) throw adjoint::Error("text: --prompt must hold at least 1 byte; got none");
   const auto context = static_cast<std::size_t>(model.options().context);
-  const std::size_t kept = std::max<std::size_t>(context / 2, 1);  // behind a full context
   adjoint::Generator generator(options.seed);
   std::string text = prompt;
   Cache cache;
@@ -81,7 +80,7 @@ std::string sample(const Gpt& model, const std::string& prompt, const SampleOpti
     std::size_t fresh = 1;
     if (held == context) {
       cache.clear();
-      fresh = held = std::min(text.size(), i == 0 ? context : kept);
+      fresh = held = std::min(text.size(), i == 0 ? context : context / 2);
     } else {
       ++held;
     }

@@ -33,7 +33,7 @@ void check(const GptOptions& o) {
   within("layers", o.layers, 1, 256);
   within("heads", o.heads, 1, 256);
   within("width", o.width, 1, 1 << 14);
-  within("context", o.context, 1, 1 << 16);
+  within("context", o.context, Gpt::kLeastContext, std::int64_t{1} << 16);
   within("dropout", o.dropout, 0.0, 1.0);
   if (o.width % o.heads != 0)
     throw adjoint::Error(fmt::format("text: width must be a multiple of heads, {}; got {}", o.heads, o.width));

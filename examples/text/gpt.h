@@ -51,6 +51,7 @@ class Block : public adjoint::nn::Module {
 class Gpt : public adjoint::nn::Module {
  public:
   static constexpr std::int64_t kBytes = 256;
+  static constexpr std::int64_t kLeastContext = 2;  // half of it holds a byte
 
   /// Throws Error for options out of range.
   explicit Gpt(const GptOptions& options);

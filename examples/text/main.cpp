@@ -59,7 +59,8 @@ int main(int argc, char** argv) {
   program.defaults().test_every = 500;
   program.steps().quick(1000);
   program.batch().quick(16);
-  program.test_every().quick(100);
+  program.lr().quick(2e-3);
+  program.test_every().quick(200);
   options.add_to(program.settings());
   program.on_train([&](const examples::Run& run) { return std::make_unique<Trainer>(options, run); });
 
@@ -89,7 +90,7 @@ int main(int argc, char** argv) {
                         {.example = Tensor::zeros({1, gpt.options().context}, {.dtype = adjoint::kInt64}),
                          .input = "bytes",
                          .output = "scores",
-                         .axes = {{0, "batch"}, {1, "length"}}});
+                         .axes = {{0, "batch"}}});
   });
   return program.main(argc, argv);
 }

@@ -69,7 +69,9 @@ void Options::add_to(examples::Settings& settings) {
   settings.add("--layers", model.layers, "Blocks of attention and a GELU network").range(1, 256).quick(4);
   settings.add("--heads", model.heads, "Heads of attention").range(1, 256).quick(4);
   settings.add("--width", model.width, "Features of a position, a multiple of --heads").range(1, 1 << 14).quick(128);
-  settings.add("--context", model.context, "The most bytes that a prediction depends on").range(1, 1 << 16).quick(128);
+  settings.add("--context", model.context, "The most bytes that a prediction depends on")
+      .range(Gpt::kLeastContext, 1 << 16)
+      .quick(128);
   settings.add("--dropout", model.dropout, "Probability that a feature or a weight of attention becomes 0 in training")
       .range(0.0, 1.0)
       .quick(0.1);

@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(
              "--discriminator-channels 1 --clock 0",
              {2, 80, 5},
              {2, 1, 1280}},
-        Case{"text", "--batch 2 --layers 1 --heads 2 --width 8 --context 8", {3, 5}, {3, 5, 256}, adjoint::kInt64}),
+        Case{"text", "--batch 2 --layers 1 --heads 2 --width 8 --context 8", {3, 8}, {3, 8, 256}, adjoint::kInt64}),
     [](const auto& one) { return std::string(one.param.program); });
 
 }  // namespace

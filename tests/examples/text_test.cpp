@@ -109,7 +109,7 @@ TEST(TextModel, TheHeadIsTheEmbedding) {
 TEST(TextModel, OptionsOutOfRangeAreNamed) {
   EXPECT_ERROR(Gpt({.heads = 3, .width = 8}), "width must be a multiple of heads, 3; got 8");
   EXPECT_ERROR(Gpt({.layers = 0}), "layers must be from 1 to 256; got 0");
-  EXPECT_ERROR(Gpt({.context = 0}), "context must be from 1 to ");
+  EXPECT_ERROR(Gpt({.context = 1}), "context must be from 2 to 65536; got 1");
   EXPECT_ERROR(Gpt({.dropout = 1.5}), "dropout must be from 0 to 1; got 1.5");
 }
 
@@ -332,13 +332,13 @@ TEST_F(TextTool, BadInputIsNamedInOneLine) {
       {small("out", path("missing")), "/missing'"},
       {small("out", path("none")), "none' must hold a file that can be read and is not empty; got none"},
       {small("out", path("short")), "must leave 17 bytes for training, one more than --context; got 9; name more text"},
-      {small("out", path("tiny") + " --context 1"), "must leave 2 bytes for training"},
+      {small("out", path("tiny") + " --context 2"), "must leave 3 bytes for training"},
       {small("out", path("nine") + " --context 4"), "there must be held-out text, a tenth of each file; got none"},
       {small("out", text + " --tests " + path("empty")), "empty' must hold text"},
       {small("out", "--tests " + text), "--tests must come with text to train on; got '"},
       {small("out", text + " --heads 3"), "width must be a multiple of heads, 3; got 16"},
       {small("out", text + " --dropout 2"), "--dropout must be from 0 to 1; got 2"},
-      {small("out", text + " --context 0"), "--context must be from 1 to 65536; got 0"},
+      {small("out", text + " --context 1"), "--context must be from 2 to 65536; got 1"},
       {"sample " + path("text"), "/text"},
       {"sample " + path("text") + " --temperature -1", "--temperature must be from 0 to "},
       {"sample " + path("text") + " --top-k 257", "--top-k must be from 0 to 256; got 257"},
