@@ -196,9 +196,10 @@ class TextTool : public examples::ExampleTool {
   TextTool() : ExampleTool("text") {}
 
   std::string path(const std::string& name) const { return "'" + (folder_ / name).string() + "'"; }
-  std::string small(const std::string& out, const std::string& more = "") const {
-    return "train --steps 20 --batch 4 --layers 1 --heads 2 --width 16 --context 16 --lr 1e-2 --test-every 10 --out " +
-           path(out) + ' ' + more;
+  std::string small(const std::string& out, const std::string& more = "",
+                    const std::string& network = "--heads 2 --context 16") const {
+    return "train --steps 20 --batch 4 --layers 1 --width 16 --lr 1e-2 --test-every 10 --out " + path(out) + ' ' +
+           network + ' ' + more;
   }
   /// A text of `lines` lines.
   fs::path write_text(const std::string& name, int lines = 300) const {
@@ -332,13 +333,14 @@ TEST_F(TextTool, BadInputIsNamedInOneLine) {
       {small("out", path("missing")), "/missing'"},
       {small("out", path("none")), "none' must hold a file that can be read and is not empty; got none"},
       {small("out", path("short")), "must leave 17 bytes for training, one more than --context; got 9; name more text"},
-      {small("out", path("tiny") + " --context 2"), "must leave 3 bytes for training"},
-      {small("out", path("nine") + " --context 4"), "there must be held-out text, a tenth of each file; got none"},
+      {small("out", path("tiny"), "--heads 2 --context 2"), "must leave 3 bytes for training"},
+      {small("out", path("nine"), "--heads 2 --context 4"),
+       "there must be held-out text, a tenth of each file; got none"},
       {small("out", text + " --tests " + path("empty")), "empty' must hold text"},
       {small("out", "--tests " + text), "--tests must come with text to train on; got '"},
-      {small("out", text + " --heads 3"), "width must be a multiple of heads, 3; got 16"},
+      {small("out", text, "--heads 3"), "width must be a multiple of heads, 3; got 16"},
       {small("out", text + " --dropout 2"), "--dropout must be from 0 to 1; got 2"},
-      {small("out", text + " --context 1"), "--context must be from 2 to 65536; got 1"},
+      {small("out", text, "--context 1"), "--context must be from 2 to 65536; got 1"},
       {"sample " + path("text"), "/text"},
       {"sample " + path("text") + " --temperature -1", "--temperature must be from 0 to "},
       {"sample " + path("text") + " --top-k 257", "--top-k must be from 0 to 256; got 257"},
