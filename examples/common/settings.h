@@ -111,7 +111,7 @@ class Settings {
     CLI::Option* option = nullptr;
     if constexpr (std::is_same_v<T, bool>) {
       option = train_.add_flag(name, value, text);
-    } else if constexpr (std::is_same_v<T, std::string>) {
+    } else if constexpr (requires { value.empty(); }) {
       option = train_.add_option(name, value, text);
       if (!value.empty()) option->capture_default_str();
     } else {

@@ -44,14 +44,15 @@ Tensor as_indices(const std::string& bytes, adjoint::Device device) {
 double bits_per_byte(const Gpt& model, const Tensor& text, adjoint::Device device) {
   if (text.numel() == 0) throw adjoint::Error("text: a text to measure must hold at least 1 byte; got none");
   const std::int64_t context = model.options().context, count = text.numel() - 1;
-  const Tensor bytes = text.to(device).to(adjoint::kInt64);
+  const Tensor bytes = text.to(device);
   Tensor nats = Tensor::zeros({}, {.dtype = adjoint::kFloat64, .device = device});
   for (std::int64_t done = 0; done < count;) {
     const std::int64_t next = std::min(count, done + (done == 0 ? context : context / 2));
     const std::int64_t from = std::max<std::int64_t>(next - context, 0);
-    const Tensor scores = model(bytes.narrow(0, from, next - from).unsqueeze(0)).squeeze(0);
+    const Tensor window = bytes.narrow(0, from, next - from + 1).to(adjoint::kInt64);
+    const Tensor scores = model(window.narrow(0, 0, next - from).unsqueeze(0)).squeeze(0);
     nats.add_(adjoint::cross_entropy(scores.narrow(0, done - from, next - done).to(adjoint::kFloat32),
-                                     bytes.narrow(0, done + 1, next - done), adjoint::Reduction::kSum)
+                                     window.narrow(0, done - from + 1, next - done), adjoint::Reduction::kSum)
                   .to(adjoint::kFloat64));
     done = next;
   }

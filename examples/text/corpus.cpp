@@ -69,8 +69,8 @@ Tensor read_text(const std::vector<std::string>& paths) {
   return adjoint::cat(texts);
 }
 
-Corpus Corpus::of(const std::vector<std::string>& paths, const std::vector<std::string>& tests) {
-  if (!tests.empty()) return {read_text(paths), read_text(tests)};
+Corpus Corpus::of(const std::vector<std::string>& paths, const std::string& tests) {
+  if (!tests.empty()) return {read_text(paths), read_one(tests)};
   std::vector<Tensor> training, held_out;
   for (const std::string& path : paths) {
     const Tensor whole = read_one(path);
@@ -97,7 +97,7 @@ Corpus Corpus::licences(const fs::path& folder) {
   }
   std::sort(training.begin(), training.end());
   std::sort(held_out.begin(), held_out.end());
-  return of(training, held_out);
+  return {read_text(training), read_text(held_out)};
 }
 
 std::uint64_t Corpus::fingerprint() const {

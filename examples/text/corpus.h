@@ -23,8 +23,8 @@ adjoint::Tensor read_text(const std::vector<std::string>& paths);
 struct Corpus {
   adjoint::Tensor training, held_out;  // (L), uint8
 
-  /// The text of `paths`, with that of `tests` held out; if `tests` is empty, the last tenth of each path is.
-  static Corpus of(const std::vector<std::string>& paths, const std::vector<std::string>& tests);
+  /// The text of `paths`, with that of `tests` held out; if `tests` is empty, the last tenth of each path's text is.
+  static Corpus of(const std::vector<std::string>& paths, const std::string& tests);
   /// The licences in `folder`. Apache-2.0 and CC0-1.0 are held out, because they share the least with the others.
   /// Throws Error, with the remedy, if the folder lacks them.
   static Corpus licences(const std::filesystem::path& folder = kLicences);

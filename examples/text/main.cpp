@@ -57,10 +57,10 @@ int main(int argc, char** argv) {
   program.defaults().steps = 5000;
   program.defaults().batch = 64;
   program.defaults().test_every = 500;
-  program.steps().quick(1000);
-  program.batch().quick(16);
+  program.steps().quick(3500);
+  program.batch().quick(4);
   program.lr().quick(2e-3);
-  program.test_every().quick(200);
+  program.test_every().quick(700);
   options.add_to(program.settings());
   program.on_train([&](const examples::Run& run) { return std::make_unique<Trainer>(options, run); });
 

@@ -38,8 +38,7 @@ AdamWOptions adamw(double lr) { return {.lr = lr, .betas = {0.9, 0.99}, .weight_
 
 std::unique_ptr<Corpus> corpus_of(const Options& options) {
   if (options.text.empty() && !options.tests.empty())
-    throw adjoint::Error(
-        fmt::format("text: --tests must come with text to train on; got '{}' alone", options.tests.front()));
+    throw adjoint::Error(fmt::format("text: --tests must come with text to train on; got '{}' alone", options.tests));
   auto corpus =
       std::make_unique<Corpus>(options.text.empty() ? Corpus::licences() : Corpus::of(options.text, options.tests));
   const std::int64_t least = options.model.context + 1;
@@ -65,7 +64,7 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
 
 void Options::add_to(examples::Settings& settings) {
   settings.add("text,--text", text, "Files and folders of text to train on (default: the licences that Debian ships)");
-  settings.add("--tests", tests, "Files and folders of text to test on (default: the last tenth of each other one)");
+  settings.add("--tests", tests, "File or folder of text to test on (default: the last tenth of each other one)");
   settings.add("--layers", model.layers, "Blocks of attention and a GELU network").range(1, 256).quick(4);
   settings.add("--heads", model.heads, "Heads of attention").range(1, 256).quick(4);
   settings.add("--width", model.width, "Features of a position, a multiple of --heads").range(1, 1 << 14).quick(128);

@@ -21,8 +21,8 @@ namespace text {
 struct Options {
   /// Files and folders to train on; empty: the licences that Debian ships.
   std::vector<std::string> text;
-  /// Files and folders to test on; empty: the last tenth of each of the others.
-  std::vector<std::string> tests;
+  /// A file or folder to test on; empty: the last tenth of each of the others.
+  std::string tests;
   GptOptions model = {};
 
   void add_to(examples::Settings& settings);

@@ -231,14 +231,14 @@ TEST_F(TextTool, TheLastTenthOfEachIsHeldOut) {
   write(folder_ / "a", "abcdefghijABCDEFGHIJxyz");
   write(folder_ / "b", "0123456789");
   const std::string a = (folder_ / "a").string(), b = (folder_ / "b").string();
-  const Corpus corpus = Corpus::of({a, b}, {});
+  const Corpus corpus = Corpus::of({a, b}, "");
   EXPECT_EQ(text_of(corpus.training), "abcdefghijABCDEFGHIJx012345678");
   EXPECT_EQ(text_of(corpus.held_out), "yz9");
-  const Corpus named = Corpus::of({a}, {b});
+  const Corpus named = Corpus::of({a}, b);
   EXPECT_EQ(text_of(named.training), "abcdefghijABCDEFGHIJxyz");
   EXPECT_EQ(text_of(named.held_out), "0123456789");
   EXPECT_NE(corpus.fingerprint(), named.fingerprint());
-  EXPECT_EQ(corpus.fingerprint(), Corpus::of({a, b}, {}).fingerprint());
+  EXPECT_EQ(corpus.fingerprint(), Corpus::of({a, b}, "").fingerprint());
 }
 
 TEST_F(TextTool, LicencesHoldTwoOut) {
