@@ -48,6 +48,7 @@ const ConvCase kLarge[] = {
     // Channels that do not fill 16 bytes.
     {.name = "opening", .batch = 4, .in_channels = 3, .out_channels = 512, .input = {128, 128}, .kernel = {1, 1}},
     {.name = "head", .batch = 4, .in_channels = 512, .out_channels = 5, .input = {128, 128}, .kernel = {1, 1}},
+    {.name = "picture", .batch = 4, .in_channels = 3, .out_channels = 64, .input = {96, 98}, .kernel = {3, 3}},
 };
 
 adjoint_conv_geometry to_c(const ConvGeometry& g) {
@@ -127,6 +128,31 @@ TEST(ConvChannelsLastCuda, IsExactOnIntegers) {
         expect_values("with relu", call.result, activated);
         ASSERT_EQ(call.run(nullptr, nullptr, 0, true), 0) << adjoint_last_error();
         expect_values("with a filter in channels_last", call.result, plain);
+      }
+    }
+  }
+}
+
+// By every kernel: for rows that are read once, of 3, 5 and 7 taps, and for any filter.
+TEST(ConvChannelsLastCuda, DepthwiseLayersAreExact) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU of sm_90";
+  const adjoint_activation relu{ADJOINT_RELU, 0.0};
+  for (const std::int64_t kernel : {2, 3, 5, 7}) {
+    const ConvProblem p = integer_problem(geometry({.name = "depthwise",
+                                                    .batch = 8,
+                                                    .in_channels = 96,
+                                                    .out_channels = 96,
+                                                    .groups = 96,
+                                                    .input = {60, 62},
+                                                    .kernel = {kernel, kernel},
+                                                    .padding = {kernel / 2, kernel / 2}}));
+    for (const bool transposed : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << kernel << " taps, transposed " << transposed);
+      const std::vector<double> activated = expected(p, transposed, Activation::relu()).to_vector<double>();
+      for (const Mode& mode : {kModes[0], kModes[1], kModes[2], Mode{kFloat32, ADJOINT_PRECISION_FLOAT32}}) {
+        Call call(p, transposed, mode);
+        ASSERT_EQ(call.run(&relu), 0) << adjoint_last_error();
+        expect_values("depthwise", call.result, activated);
       }
     }
   }

@@ -24,9 +24,9 @@ void gather_of(const TapGather& g, const void* from, void* to, int device) {
 
 template <class T>
 void gather_channels_of(const TapGather& g, std::int64_t channels, const void* from, void* to, int device) {
-  constexpr std::int64_t kBlock = kGatherThreads * tapwise::kChannelVector;
+  constexpr std::int64_t kBlock = kGatherThreads * pipeline_weight::kChannelVector;
   const dim3 grid(static_cast<unsigned>(ceil_div(g.count, kBlock)), g.taps.divisor());
-  launch_early(tapwise::gather_channels_kernel<T>, {grid, dim3(kGatherThreads)}, 1, device, g,
+  launch_early(pipeline_weight::gather_channels_kernel<T>, {grid, dim3(kGatherThreads)}, 1, device, g,
                Divider(static_cast<std::uint32_t>(channels)), static_cast<const float*>(from), static_cast<T*>(to));
 }
 

@@ -63,6 +63,10 @@ __global__ void __launch_bounds__(kGatherThreads)
   for (int i = written + thread; i < elements; i += kGatherThreads) to[i] = ordered[i];
 }
 
+}  // namespace adjoint::cuda::tapwise
+
+namespace adjoint::cuda::pipeline_weight {
+
 inline constexpr int kChannelVector = 4;
 
 /// [tap][slice][filter and channel], in float32, to [filter][tap][channel]: a thread's kChannelVector neighbours of tap
@@ -94,4 +98,4 @@ __global__ void __launch_bounds__(kGatherThreads)
   *reinterpret_cast<Pack<T, kChannelVector>*>(to + at) = rounded;
 }
 
-}  // namespace adjoint::cuda::tapwise
+}  // namespace adjoint::cuda::pipeline_weight
