@@ -14,6 +14,7 @@ namespace adjoint {
 struct ConvAttr {
   ConvGeometry geometry;
   Activation activation = {};  // of sum and bias, before they are rounded; must be one that convolutions fuse
+  MemoryFormat filter_format = kContiguous;  // of its gradient
 };
 
 struct ActivationAttr {

@@ -172,14 +172,14 @@ Specs with_linear(const TensorSpec& result, const Activation& activation) {
 void conv_gradients(const ConvCtx& c, Needs needs, Results grads) {
   const LinearGradients d = linear_gradients(c, needs[2], conv);
   if (needs[0]) grads[0] = conv_transpose(d.z, c.in[1], {}, c.attr.geometry);
-  if (needs[1]) grads[1] = conv_weight(c.in[0], d.z, c.attr.geometry, c.in[1].memory_format());
+  if (needs[1]) grads[1] = conv_weight(c.in[0], d.z, c.attr.geometry, c.attr.filter_format);
   grads[2] = d.bias;
 }
 
 void conv_transpose_gradients(const ConvCtx& c, Needs needs, Results grads) {
   const LinearGradients d = linear_gradients(c, needs[2], conv_transpose);
   if (needs[0]) grads[0] = conv(d.z, c.in[1], {}, c.attr.geometry);
-  if (needs[1]) grads[1] = conv_weight(d.z, c.in[0], c.attr.geometry, c.in[1].memory_format());
+  if (needs[1]) grads[1] = conv_weight(d.z, c.in[0], c.attr.geometry, c.attr.filter_format);
   grads[2] = d.bias;
 }
 
@@ -376,8 +376,9 @@ namespace {
 
 Tensor run(const OpDef<ConvAttr>& op, const Tensor& input, const Tensor& filter, const Tensor& bias,
            const ConvGeometry& geometry, const Activation& activation) {
-  if (fuses_into_convolution(activation)) return apply(op, {input, filter, bias}, {geometry, activation});
-  return activate(apply(op, {input, filter, bias}, {geometry}), activation);
+  const MemoryFormat format = filter.defined() ? filter.memory_format() : kContiguous;
+  if (fuses_into_convolution(activation)) return apply(op, {input, filter, bias}, {geometry, activation, format});
+  return activate(apply(op, {input, filter, bias}, {geometry, {}, format}), activation);
 }
 
 }  // namespace

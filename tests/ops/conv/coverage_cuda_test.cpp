@@ -42,9 +42,10 @@ std::vector<CUfunction> functions_beside(CUfunction function) {
 
 /// Not the kernels that fill and copy operands.
 bool is_of_the_trio(const std::string& name) {
-  for (const char* module : {"correlation::", "correlation_mma::", "weight::", "channelwise::", "narrow::", "packed::",
-                             "product::", "col2im::", "blocked::", "sliced::", "rearranged::", "few_results::",
-                             "short_sums::", "tapwise::", "pipeline::", "conv_gather", "conv_weight_parts"}) {
+  for (const char* module :
+       {"correlation::", "correlation_mma::", "weight::", "channelwise::", "narrow::", "packed::", "product::",
+        "col2im::", "blocked::", "sliced::", "rearranged::", "few_results::", "short_sums::", "tapwise::", "pipeline::",
+        "depthwise::", "few_sources::", "conv_gather", "conv_weight_parts"}) {
     if (name.find(module) != std::string::npos) return true;
   }
   return false;

@@ -2,6 +2,7 @@
 // any order of execution, with NaN and infinity where the oracle puts them.
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <cuda_runtime.h>
+#include <adjoint/ops/conv/channelwise/cuda/depthwise/launch.cuh>
 #include <adjoint/ops/conv/channelwise/cuda/launch.cuh>
 
 #include <gtest/gtest.h>
