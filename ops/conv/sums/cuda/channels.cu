@@ -1,7 +1,7 @@
 #include <adjoint/core/cuda/launch_early.h>
 #include <adjoint/ops/conv/base/numbers.h>
-#include <adjoint/ops/conv/sums/cuda/channels.cuh>
 #include <adjoint/ops/conv/sums/cuda/taps.h>
+#include <adjoint/ops/conv/sums/cuda/channels.cuh>
 
 #include <cstdint>
 

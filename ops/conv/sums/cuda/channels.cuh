@@ -1,4 +1,5 @@
-// Puts the channels of conv_weight's results last, as a channels_last filter has them, and adds up slices of their sums.
+// Puts the channels of conv_weight's results last, as a channels_last filter has them, and adds up slices of their
+// sums.
 #pragma once
 
 #include <adjoint/core/base/divider.h>

@@ -22,16 +22,19 @@ using cuda::PipelineWeightPlan;
 
 cuda::PipelineGeometry geometry_of(const ConvCase& c) { return cuda::pipeline_geometry(geometry(c), false); }
 
+/// In halves and in TF32.
 std::vector<PipelineWeightPlan> plans_of(const ConvCase& c, const cuda::Machine& machine = {}) {
   std::vector<PipelineWeightPlan> plans;
-  double clocks = cuda::PlansAbove::kAnew;
-  for (;;) {
-    const cuda::PlansAbove above(clocks);
-    PipelineWeightPlan plan;
-    if (!cuda::plan_pipeline_weight(geometry_of(c), Arithmetic::kBFloat16, machine, plan)) return plans;
-    clocks = cuda::pipeline_weight_clocks(plan, machine);
-    plans.push_back(plan);
+  for (const Arithmetic arithmetic : {Arithmetic::kBFloat16, Arithmetic::kTF32}) {
+    for (double clocks = cuda::PlansAbove::kAnew;;) {
+      const cuda::PlansAbove above(clocks);
+      PipelineWeightPlan plan;
+      if (!cuda::plan_pipeline_weight(geometry_of(c), arithmetic, machine, plan)) break;
+      clocks = cuda::pipeline_weight_clocks(plan, machine);
+      plans.push_back(plan);
+    }
   }
+  return plans;
 }
 
 TEST(PipelineWeightPlan, CutsTapsChannelsAndStripsWhole) {
@@ -45,7 +48,10 @@ TEST(PipelineWeightPlan, CutsTapsChannelsAndStripsWhole) {
         for (int tap = 0; tap < count; ++tap) {
           const cuda::WeightSetTap& each = plan.set_list[i].taps[tap];
           if (each.filter >= 0) taps.insert(each.filter);
-          const std::int64_t last = each.shift + (plan.step_rows[cuda::kWeightSteps - 1] + 2) * plan.box_extents[2];
+          // A team that shares rows reads them for all taps that it may have.
+          const bool reads_all = plan.shares_rows && tap % plan.team_taps == 0;
+          const std::int64_t rows = plan.step_depth() / cuda::kPipelineStrip + (reads_all ? cuda::kRowTaps - 1 : 0);
+          const std::int64_t last = each.shift + (plan.step_rows[cuda::kWeightSteps - 1] + rows) * plan.box_extents[2];
           EXPECT_LE(last - (plan.box_extents[2] - cuda::kPipelineStrip), plan.box_copy_bytes() / 128);
         }
       }
@@ -105,10 +111,11 @@ TEST(PipelineWeightPlan, RefusesTheRest) {
   };
   const ConvCase plain{.in_channels = 16, .out_channels = 16, .input = {20, 20}, .kernel = {3, 3}};
   EXPECT_TRUE(is_planned(plain));
-  EXPECT_FALSE(is_planned(plain, Arithmetic::kTF32));
+  EXPECT_TRUE(is_planned(plain, Arithmetic::kTF32));
   EXPECT_FALSE(is_planned(plain, Arithmetic::kFloat32));
   ConvCase odd = plain;
   odd.in_channels = 12;
+  EXPECT_TRUE(is_planned(odd, Arithmetic::kTF32));
   EXPECT_FALSE(is_planned(odd)) << "channels that do not fill 16 bytes";
   ConvCase wide = plain;
   wide.input = {600, 600};
