@@ -38,7 +38,7 @@ WindowAxes window_axes(const SignalCall& call, const SignalCall::Node& node, con
              pads = integers_of(node, "pads"), dilations = integers_of(node, "dilations");
   const std::size_t rank = kernel.size();
   WindowAxes all{{}, x.axis + rank - x.shape.size()};
-  if (x.axis + rank < x.shape.size()) call.refuse("whose time axis is none of those that its window moves along");
+  if (x.axis + rank < x.shape.size()) call.refuse("whose window does not move along the time axis");
   for (std::size_t i = 0; i < rank; ++i)
     all.axes.push_back({kernel[i], strides[i], pads[i], pads[rank + i], dilations.empty() ? 1 : dilations[i]});
   return all;

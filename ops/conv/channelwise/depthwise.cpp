@@ -1,3 +1,4 @@
+// Plans depthwise conv of channels_last tensors.
 #include <adjoint/ops/conv/channelwise/depthwise.h>
 
 #include <adjoint/ops/conv/base/numbers.h>

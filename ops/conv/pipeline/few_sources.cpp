@@ -1,3 +1,4 @@
+// Plans conv of channels_last sources of a few channels.
 #include <adjoint/ops/conv/pipeline/few_sources.h>
 
 #include <adjoint/ops/conv/base/numbers.h>

@@ -125,8 +125,11 @@ def _run_in_channels_last(function, geometry, shape, first, second, bias, activa
         addresses = [int(is_channels_last(out))]
     else:
         filter_is_last = is_channels_last(second) and not second.is_neg()
-        second, bias = second if filter_is_last else plain(second), None if bias is None else plain(bias)
-        addresses = [0 if each is None else each.address for each in (frozen, activation)] + [int(filter_is_last)]
+        if not filter_is_last:
+            second = plain(second)
+        bias = None if bias is None else plain(bias)
+        addresses = [0 if each is None else each.address for each in (frozen, activation)]
+        addresses.append(int(filter_is_last))
     tensors = (first, second, out) if is_weight else (first, second, bias, out)
     addresses += [0 if each is None else each.data_ptr() for each in tensors]
     return out if library.call(f"{function}_channels_last", _where(out).address, geometry, *addresses) else None

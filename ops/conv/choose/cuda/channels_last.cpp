@@ -168,6 +168,8 @@ bool run_result(const ConvProblem& problem) {
 }
 
 bool run_weight(const ConvProblem& problem) {
+  // gather_channels writes neighbouring channels at once.
+  if (problem.filter_is_channels_last && !is_aligned(problem.out)) return false;
   const ConvGeometry &g = problem.geometry, padded = padded_geometry(problem);
   const auto* const plan = keep_plan<PipelineWeightPlan>(problem, [&](PipelineWeightPlan& made) {
     return plan_pipeline_weight(pipeline_geometry(padded, false), arithmetic_of(problem), problem.machine, made) &&

@@ -6,9 +6,9 @@
 #include <adjoint/core/cuda/pack.h>
 #include <adjoint/ops/conv/pipeline/few_sources.h>
 #include <adjoint/ops/elementwise/activate.h>
-#include <adjoint/core/cuda/mma.cuh>
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/ops/conv/base/cuda/arithmetic.cuh>
+#include <adjoint/ops/conv/base/cuda/mma_multiply.cuh>
 
 #include <cstdint>
 #include <cstring>
@@ -34,17 +34,6 @@ __device__ __forceinline__ std::uint32_t unit_of(const T (&values)[2]) {
   std::uint32_t unit;
   memcpy(&unit, values, sizeof(unit));
   return unit;
-}
-
-template <Arithmetic kArithmetic>
-__device__ __forceinline__ void multiply(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
-  if constexpr (kArithmetic == Arithmetic::kTF32) {
-    mma::multiply_tf32(d, a, b);
-  } else if constexpr (kArithmetic == Arithmetic::kBFloat16) {
-    mma::multiply_bf16(d, a, b);
-  } else {
-    mma::multiply_f16(d, a, b);
-  }
 }
 
 /// The table of the summed axis: where the source and the filter are read.
@@ -203,7 +192,7 @@ __global__ void __launch_bounds__(kFewSourcesThreads, 2)
         const uint2 units = filters[(step * kTiles + j) * 32 + lane];
         const std::uint32_t b[2] = {units.x, units.y};
 #pragma unroll
-        for (int i = 0; i < kGroups / 2; ++i) multiply<kArithmetic>(sums[i][j], a[i], b);
+        for (int i = 0; i < kGroups / 2; ++i) mma_multiply<kArithmetic>(sums[i][j], a[i], b);
       }
     }
 #pragma unroll

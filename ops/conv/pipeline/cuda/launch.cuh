@@ -39,9 +39,6 @@ pipeline::Operands<T> pipeline_operands(const PipelinePlan& plan, const Pipeline
 template <Arithmetic kArithmetic>
 void run_pipeline_in(const PipelinePlan& plan, const PipelineCall& call, int device) {
   using T = typename ArithmeticTraits<kArithmetic>::Element;
-  constexpr DType kDType = kArithmetic == Arithmetic::kBFloat16  ? kBFloat16
-                           : kArithmetic == Arithmetic::kFloat16 ? kFloat16
-                                                                 : kFloat32;
   auto kernel = pipeline_kernel_of<kArithmetic, wgmma::Major::kK>(plan);
   if constexpr (kArithmetic != Arithmetic::kTF32) {
     if (call.results_innermost) kernel = pipeline_kernel_of<kArithmetic, wgmma::Major::kMN>(plan);
@@ -51,7 +48,7 @@ void run_pipeline_in(const PipelinePlan& plan, const PipelineCall& call, int dev
   allow_smem(kernel, smem_bytes);
   const auto blocks = static_cast<unsigned>(std::min(plan.tiles, multiprocessor_count(device)));
   launch_early(kernel, {dim3(blocks), dim3(kPipelineThreads), smem_bytes}, 1, device, plan,
-               pipeline_operands<T>(plan, call, kDType, encode_tensor_map));
+               pipeline_operands<T>(plan, call, kPipelineDType<kArithmetic>, encode_tensor_map));
 }
 
 template <Arithmetic kArithmetic>

@@ -24,14 +24,20 @@ struct PipelineCall {
   bool results_innermost = false;
 };
 
+/// The operands' dtype.
+template <Arithmetic kArithmetic>
+inline constexpr DType kPipelineDType = kArithmetic == Arithmetic::kBFloat16  ? kBFloat16
+                                        : kArithmetic == Arithmetic::kFloat16 ? kFloat16
+                                                                              : kFloat32;
+
 /// Enqueues the plan's kernel for its arithmetic, halves or TF32, on the device's current stream.
 ADJOINT_API void run_pipeline(const PipelinePlan& plan, Arithmetic arithmetic, const PipelineCall& call, int device);
 /// There is one translation unit for each arithmetic.
 template <Arithmetic kArithmetic>
 void run_pipeline_in(const PipelinePlan& plan, const PipelineCall& call, int device);
 
-/// The same for sources of a few channels. The filter is the given one; nothing need be aligned but pairs of an even
-/// number of results.
+/// The same for sources of a few channels, with the filter in its own order. Only a result whose channels fill 16 bytes
+/// must begin at a multiple of 16 bytes.
 ADJOINT_API void run_few_sources(const FewSourcesPlan& plan, Arithmetic arithmetic, const PipelineCall& call,
                                  int device);
 template <Arithmetic kArithmetic>

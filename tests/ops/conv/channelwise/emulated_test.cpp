@@ -1,5 +1,6 @@
 // The kernels for few channels a group on the emulator: exact on small integers in every dtype, at any address and in
 // any order of execution, with NaN and infinity where the oracle puts them.
+#include <adjoint/tests/ops/conv/pipeline/cases.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <cuda_runtime.h>
 #include <adjoint/ops/conv/channelwise/cuda/depthwise/launch.cuh>
@@ -36,16 +37,6 @@ void check_gather(const ConvProblem& p, bool transposed, std::uint64_t seed, std
   emulate_launches(seed);
   cuda::run_channelwise_gather<kDTypeOf<T>>(plan, call.problem());
   call.expect_right();
-}
-
-/// (outer, channels, inner) with channels last.
-std::vector<double> channels_last(const std::vector<double>& values, std::int64_t channels, std::int64_t inner) {
-  std::vector<double> result(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto at = static_cast<std::int64_t>(i), place = at % inner, rest = at / inner;
-    result[static_cast<std::size_t>((rest / channels * inner + place) * channels + rest % channels)] = values[i];
-  }
-  return result;
 }
 
 template <class T>

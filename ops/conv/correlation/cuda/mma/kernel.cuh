@@ -10,28 +10,15 @@
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
 #include <adjoint/ops/conv/correlation/cuda/mma/prefetch.h>
 #include <adjoint/ops/conv/correlation/plan.h>
-#include <adjoint/core/cuda/mma.cuh>
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/ops/conv/base/cuda/arithmetic.cuh>
+#include <adjoint/ops/conv/base/cuda/mma_multiply.cuh>
 #include <adjoint/ops/conv/correlation/cuda/mma/load.cuh>
 #include <adjoint/ops/conv/correlation/cuda/store/store.cuh>
 
 #include <cstdint>
 
 namespace adjoint::cuda::correlation_mma {
-
-template <Arithmetic kArithmetic>
-__device__ __forceinline__ void multiply(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                                         std::uint32_t b1) {
-  const std::uint32_t b[2] = {b0, b1};
-  if constexpr (kArithmetic == Arithmetic::kBFloat16) {
-    mma::multiply_bf16(d, a, b);
-  } else if constexpr (kArithmetic == Arithmetic::kFloat16) {
-    mma::multiply_f16(d, a, b);
-  } else {
-    mma::multiply_tf32(d, a, b);
-  }
-}
 
 /// A warp's sums over a tile: 16 * kMTiles positions, all columns.
 template <Arithmetic kArithmetic, int kColumns, int kMTiles>
@@ -119,10 +106,10 @@ struct Multiplier {
         for (int j = 0; j < kMTiles; ++j) {
           if constexpr (kSplit) {
             const auto& rows = product == 1 ? a.tail[0][j] : a.head[0][j];
-            multiply<kArithmetic>(of_step[i][j], rows, matrices[i][by], matrices[i][by + 1]);
+            mma_multiply<kArithmetic>(of_step[i][j], rows, {matrices[i][by], matrices[i][by + 1]});
           } else {
             auto& d = *reinterpret_cast<float(*)[4]>(sums[j] + 4 * (first + i));
-            multiply<kArithmetic>(d, a.head[product][j], matrices[i][by], matrices[i][by + 1]);
+            mma_multiply<kArithmetic>(d, a.head[product][j], {matrices[i][by], matrices[i][by + 1]});
           }
         }
       }

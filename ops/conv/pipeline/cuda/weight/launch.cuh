@@ -31,9 +31,6 @@ pipeline_weight::Operands pipeline_weight_operands(const PipelineWeightPlan& pla
 
 template <Arithmetic kArithmetic>
 void run_pipeline_weight_in(const PipelineWeightPlan& plan, const PipelineWeightCall& call, int device) {
-  constexpr DType kDType = kArithmetic == Arithmetic::kBFloat16  ? kBFloat16
-                           : kArithmetic == Arithmetic::kFloat16 ? kFloat16
-                                                                 : kFloat32;
   auto kernel = plan.team_taps == 1   ? pipeline_weight_kernel_of<kArithmetic, 1>(plan)
                 : plan.team_taps == 2 ? pipeline_weight_kernel_of<kArithmetic, 2>(plan)
                                       : pipeline_weight_kernel_of<kArithmetic, 3>(plan);
@@ -49,7 +46,7 @@ void run_pipeline_weight_in(const PipelineWeightPlan& plan, const PipelineWeight
   const auto blocks = static_cast<unsigned>(std::min(plan.tiles, multiprocessor_count(device)));
   const auto threads = static_cast<unsigned>((plan.teams + 1) * pipeline_weight::kTeam);
   launch_early(kernel, {dim3(blocks), dim3(threads), smem_bytes}, 1, device, plan,
-               pipeline_weight_operands(plan, call, kDType, encode_tensor_map));
+               pipeline_weight_operands(plan, call, kPipelineDType<kArithmetic>, encode_tensor_map));
 }
 
 }  // namespace adjoint::cuda

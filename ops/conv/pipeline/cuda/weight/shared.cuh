@@ -16,7 +16,7 @@ struct Operands {
 /// Shared addresses.
 struct Shared {
   std::uint32_t full, empty;                        // mbarriers, one for each slot
-  std::uint32_t transposed_full, transposed_empty;  // likewise
+  std::uint32_t transposed_full, transposed_empty;  // mbarriers, one for each slot of transposed strips
   std::uint32_t transposed;                         // the feature, [row of four][channel][32 positions]
   std::uint32_t slots;                              // the feature's panels, then the image's
 };

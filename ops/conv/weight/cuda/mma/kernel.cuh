@@ -7,8 +7,8 @@
 #pragma once
 
 #include <adjoint/ops/conv/weight/plan.h>
-#include <adjoint/core/cuda/mma.cuh>
 #include <adjoint/core/cuda/ptx.cuh>
+#include <adjoint/ops/conv/base/cuda/mma_multiply.cuh>
 #include <adjoint/ops/conv/weight/cuda/common.cuh>
 
 #include <cstdint>
@@ -112,17 +112,6 @@ __device__ __forceinline__ void load_stage(const WeightPlan& p, const WeightOper
     load_feature<kSize, 2>(p, work, at, feature, smem, smem_base, feature_stage, threadIdx.x);
   } else {
     load_feature<kSize, 1>(p, work, at, feature, smem, smem_base, feature_stage, threadIdx.x);
-  }
-}
-
-template <Arithmetic kArithmetic>
-__device__ __forceinline__ void multiply(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
-  if constexpr (kArithmetic == Arithmetic::kBFloat16) {
-    mma::multiply_bf16(d, a, b);
-  } else if constexpr (kArithmetic == Arithmetic::kFloat16) {
-    mma::multiply_f16(d, a, b);
-  } else {
-    mma::multiply_tf32(d, a, b);
   }
 }
 
@@ -249,13 +238,13 @@ __global__ void __launch_bounds__(kThreads, 1)
             // Short sums, the small products first, added by ordinary instructions, because tensor cores round towards
             // zero.
             float of_step[4] = {};
-            multiply<kArithmetic>(of_step, a, b_tail[j]);
-            multiply<kArithmetic>(of_step, a_tail, b[j]);
-            multiply<kArithmetic>(of_step, a, b[j]);
+            mma_multiply<kArithmetic>(of_step, a, b_tail[j]);
+            mma_multiply<kArithmetic>(of_step, a_tail, b[j]);
+            mma_multiply<kArithmetic>(of_step, a, b[j]);
 #pragma unroll
             for (int r = 0; r < 4; ++r) sums[i][j][r] += of_step[r];
           } else {
-            multiply<kArithmetic>(sums[i][j], a, b[j]);
+            mma_multiply<kArithmetic>(sums[i][j], a, b[j]);
           }
         }
       }
