@@ -55,6 +55,7 @@
 #include <adjoint/nn/transformer.h>
 #include <adjoint/nn/transposed_size.h>
 #include <adjoint/nn/upsample.h>
+#include <adjoint/ops/attention/attention.h>
 #include <adjoint/ops/conv/conv.h>
 #include <adjoint/ops/conv/workspace.h>
 #include <adjoint/ops/distance/distance.h>
@@ -71,7 +72,6 @@
 #include <adjoint/ops/loss/image.h>
 #include <adjoint/ops/loss/loss.h>
 #include <adjoint/ops/loss/metric.h>
-#include <adjoint/ops/matmul/attention.h>
 #include <adjoint/ops/matmul/einsum.h>
 #include <adjoint/ops/matmul/linear.h>
 #include <adjoint/ops/matmul/matmul.h>

@@ -3,7 +3,7 @@
 //   bench_checkpoint [MEGABYTES] [SECONDS] [ROUNDS]      (1000, 20 and 5)
 //
 // The program trains a small network on the GPU, or on the CPU if there is no GPU, with MEGABYTES of state beside it,
-// in tensors of 4 MB. Two loops take turns, with as many steps as take SECONDS. One runs alone; the other saves a
+// in tensors of 4 MB. Two loops alternate, with as many steps as fill SECONDS. One runs alone; the other saves a
 // checkpoint in the background first, and waits for it last. The program prints their medians by the wall clock and the
 // ratio, which is the cost of one checkpoint in SECONDS. It also prints how long save() blocks the loop, and how long a
 // checkpoint takes that blocks the loop until it is written.

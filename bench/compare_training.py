@@ -337,7 +337,7 @@ class Theirs:
             self.calls = {name: nn.parallel.DistributedDataParallel(module, gradient_as_bucket_view=True,
                                                                     broadcast_buffers=name != "discriminator")
                           for name, module in self.modules.items()}
-        # torch.compile gets the loss, with the network in it. DistributedDataParallel is a module of its own.
+        # torch.compile gets the loss, with the network in it. DistributedDataParallel is a separate module.
         self.net = self.calls.get("net") if way == "ddp" else self.modules.get("net")
         self.step = self.step_of_one if case.loss else self.step_of_pair
         if way == "cuda graph":

@@ -1,4 +1,4 @@
-// Times every kernel that takes a layer, for the given arithmetics and batches, and marks the one that the library
+// Times every kernel that supports a layer, for the given arithmetics and batches, and marks the one that the library
 // chooses. scripts/regret judges choices by these times. With "bits" the program hashes the chosen kernels' results.
 //
 //   bench_conv_candidates [ARITHMETIC,...] [LAYERS,...] [BATCH,...] [KERNEL,...] > bench/results/candidates.tsv
@@ -6,9 +6,9 @@
 //   bench_conv_candidates ARITHMETIC,... LAYERS,... BATCH,... '' bits
 //
 // The defaults are tf32,bfloat16,float32, the layers of reported,others,everyday, the batches 1,4,16,64 for layers
-// without a batch of their own, and all kernels. A line is a kernel: layer, batch, operator, arithmetic, kernel,
-// microseconds, a star if the library chooses it, and then, for conv and conv_transpose, microseconds with a frozen
-// filter (nn/freeze.h). Times are medians of CUDA events; each call has a cold L2 and a newly written operand.
+// without a fixed batch, and all kernels. A line is a kernel: layer, batch, operator, arithmetic, kernel, microseconds,
+// a star if the library chooses it, and then, for conv and conv_transpose, microseconds with a frozen filter
+// (nn/freeze.h). Times are medians of CUDA events; each call has a cold L2 and a newly written operand.
 //
 // With PLANS above 1, a line also has up to PLANS plans that the kernel's planner proposes, if the kernel is at most
 // kNear times as slow as the fastest. A plan is its modelled clocks and microseconds ("clocks:us"). The planner's
@@ -48,7 +48,7 @@
 namespace {
 
 using adjoint::ConvGeometry;
-using adjoint::Extent2;
+using adjoint::Extents;
 using adjoint::Shape;
 using adjoint::Storage;
 using adjoint::Tensor;
@@ -83,7 +83,7 @@ class Timer {
     return 1e3F * ms;
   }
 
-  /// Times several calls after one that is not timed; only a few if they take far longer than `least`.
+  /// Times several calls after one untimed call; only a few if they are far slower than `least`.
   float median(const std::function<void()>& call, Tensor& written, float least) {
     std::vector<float> times;
     call();
@@ -103,13 +103,14 @@ class Timer {
   cudaEvent_t events_[2] = {};
 };
 
-Tensor operand(const ConvGeometry& g, Shape shape, const Extent2& extent, adjoint::DType dtype) {
-  if (g.rank == 2) shape.push_back(extent[0]);
-  shape.push_back(extent[1]);
+Tensor operand(const ConvGeometry& g, Shape shape, const Extents& extent, adjoint::DType dtype) {
+  if (g.rank >= 3) shape.push_back(extent.d);
+  if (g.rank >= 2) shape.push_back(extent.h);
+  shape.push_back(extent.w);
   return Tensor::randn(shape, {.dtype = dtype, .device = adjoint::kCUDA});
 }
 
-/// Prints the plans that the kernel's planner proposes, if it searches for a plan; its choice takes `median`.
+/// Prints the plans that the kernel's planner proposes, if it searches for a plan; `median` is its choice's time.
 void print_plans(Timer& timer, const ConvKernel& kernel, const ConvProblem& problem, float median, Tensor& written,
                  int most) {
   if (rearranges(kernel)) return;  // it has one order, and other kernels plan the rest of the work

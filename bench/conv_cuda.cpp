@@ -4,7 +4,7 @@
 //   bench_conv_cuda [float32|tf32|float16|bfloat16|float64] [NAME] [FAMILY]
 //
 // NAME selects cases whose name contains it; without it, the cases that the documents report. FAMILY runs only one
-// family of kernels, for example `correlation` or `narrow`, on the problems that it takes; GPUs before Hopper run
+// family of kernels, for example `correlation` or `narrow`, on the problems that it supports; GPUs before Hopper run
 // `mma`.
 
 #include "layers.h"
@@ -30,7 +30,7 @@
 namespace {
 
 using adjoint::ConvGeometry;
-using adjoint::Extent2;
+using adjoint::Extents;
 using adjoint::Shape;
 using adjoint::Tensor;
 using adjoint::cuda::ConvKernel;
@@ -48,9 +48,10 @@ std::vector<bench::Layer> layers(const std::string& filter) {
   return all;
 }
 
-Tensor random_tensor(const ConvGeometry& g, Shape shape, const Extent2& extent, adjoint::DType dtype) {
-  if (g.rank == 2) shape.push_back(extent[0]);
-  shape.push_back(extent[1]);
+Tensor random_tensor(const ConvGeometry& g, Shape shape, const Extents& extent, adjoint::DType dtype) {
+  if (g.rank >= 3) shape.push_back(extent.d);
+  if (g.rank >= 2) shape.push_back(extent.h);
+  shape.push_back(extent.w);
   return Tensor::randn(shape, {.dtype = dtype, .device = adjoint::kCUDA});
 }
 
@@ -90,7 +91,7 @@ Kernels family_of(const std::string& name) {
   return kernels;
 }
 
-/// Returns the milliseconds of the call, or of the kernel alone; NaN if the kernel does not take the problem.
+/// Returns the milliseconds of the call, or of the kernel alone; NaN if the kernel does not support the problem.
 double time_on(const ConvKernel* kernel, ConvRole role, const ConvGeometry& g, const Tensor& first,
                const Tensor& second, Tensor out, const std::function<void()>& call) {
   if (kernel == nullptr) return time_ms(call);

@@ -7,7 +7,7 @@
 // The defaults are tf32,bfloat16,float32 and the transposed layers of reported and everyday, at batch 1. A line is a
 // layer: name, arithmetic, kernel, and microseconds per call, on the default stream and on another one, whose
 // workspaces come from the pool each time (core/cuda/spare_workspaces.h). Times are medians of rounds of calls; the
-// streams take turns. The lines before the layers time single parts of a call.
+// streams alternate. The lines before the layers time single parts of a call.
 
 #include "conv_modes.h"
 #include "layers.h"
@@ -95,18 +95,18 @@ void time_parts(const adjoint::Stream& other) {
 Tensor call(const Tensor& feature, const Tensor& filter, const ConvGeometry& g) {
   if (g.rank == 1) {
     return conv_transpose1d(feature, filter, {},
-                            {.stride = g.stride[1],
-                             .padding = g.padding[1],
-                             .dilation = g.dilation[1],
+                            {.stride = g.stride.w,
+                             .padding = g.padding.w,
+                             .dilation = g.dilation.w,
                              .groups = g.groups,
-                             .output_size = g.image[1]});
+                             .output_size = g.image.w});
   }
   return conv_transpose2d(feature, filter, {},
-                          {.stride = {g.stride[0], g.stride[1]},
-                           .padding = {g.padding[0], g.padding[1]},
-                           .dilation = {g.dilation[0], g.dilation[1]},
+                          {.stride = {g.stride.h, g.stride.w},
+                           .padding = {g.padding.h, g.padding.w},
+                           .dilation = {g.dilation.h, g.dilation.w},
                            .groups = g.groups,
-                           .output_size = {g.image[0], g.image[1]}});
+                           .output_size = {g.image.h, g.image.w}});
 }
 
 Times time_layer(const adjoint::Stream& other, const bench::Layer& layer, const bench::ConvMode& mode) {

@@ -1,6 +1,6 @@
 // Measures the time in which the library chooses a kernel, for new problems and for known ones: CPU time of one thread.
 // The choices are those for an H100 or H200, but no GPU is needed. The problems are the layers of bench/layers, in
-// three operators and arithmetics, at batches 1, 4, 16 and 64 if a layer has no batch of its own.
+// three operators and arithmetics, at batches 1, 4, 16 and 64 if a layer has no fixed batch.
 //
 //   bench_conv_lookups [N] [NAME]
 //

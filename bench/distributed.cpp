@@ -4,8 +4,8 @@
 //   mpirun -n 2 bench_distributed [--ctas=0,4,8] [--networks=wide,unet] [--strong] [tf32] [bf16]
 //
 // Without --networks the program first times sums of 1 MiB to 4 GiB of float32, in turns with a bare ncclAllReduce of
-// the same buffer ("bare_ms", if NCCL was found). For each network it then times, in turns, a step on each rank alone
-// ("alone_ms") and through DataParallel ("together_ms") with the same batch per GPU, both as captured steps too
+// the same buffer ("bare_ms", if NCCL was found). For each network it then times, alternately, a step on each rank
+// alone ("alone_ms") and through DataParallel ("together_ms") with the same batch per GPU, both as captured steps too
 // ("captured_alone_ms", "captured_together_ms"), and a sum of all gradients with no work beside it ("sum_ms"). --ctas
 // repeats this for each value of DataParallelOptions::max_ctas. With --strong the ranks together share the batch that
 // each has alone, and the program omits captured steps.
@@ -45,7 +45,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Returns the milliseconds that the slowest rank takes for a call of each kind. The kinds take turns.
+// Returns the slowest rank's milliseconds for a call of each kind. The kinds alternate.
 std::vector<double> time_ms(const std::vector<std::function<void()>>& kinds, int calls, int rounds = 9) {
   using Clock = std::chrono::steady_clock;
   std::vector<std::vector<double>> times(kinds.size());

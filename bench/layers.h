@@ -4,6 +4,9 @@
 #include <adjoint/core/base/error.h>
 #include <adjoint/ops/conv/geometry.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -50,11 +53,15 @@ inline std::vector<std::string> cells(const std::string& line) {
   return parts;
 }
 
-/// One number stands for every axis; a 1-D layer has a height of `unit`.
-inline adjoint::Extent2 axes(const std::string& text, int rank, std::int64_t unit) {
+/// One number applies to every axis.
+template <class Values>
+Values axes(const std::string& text, int rank) {
   const std::vector<std::string> parts = split(text, 'x');
-  const std::int64_t first = std::stoll(parts.at(0)), last = std::stoll(parts.back());
-  return rank == 1 ? adjoint::Extent2{unit, last} : adjoint::Extent2{first, last};
+  Values values;
+  for (std::size_t axis = 3 - static_cast<std::size_t>(rank), i = 0; axis < 3; ++axis, ++i) {
+    values[axis] = std::stoll(parts.size() == 1 ? parts[0] : parts.at(i));
+  }
+  return values;
 }
 
 }  // namespace detail
@@ -68,23 +75,25 @@ inline std::vector<Layer> read_layers(const std::string& name) {
   std::vector<Layer> layers;
   while (std::getline(file, line)) {
     const std::vector<std::string> c = detail::cells(line);
-    const int rank = c.at(5).find('x') == std::string::npos ? 1 : 2;
-    const auto axes = [&](std::size_t column, std::int64_t unit) { return detail::axes(c.at(column), rank, unit); };
+    const int rank = 1 + static_cast<int>(std::count(c.at(5).begin(), c.at(5).end(), 'x'));
+    const auto extents = [&](std::size_t column) { return detail::axes<adjoint::Extents>(c.at(column), rank); };
+    const auto margins = [&](std::size_t column) { return detail::axes<adjoint::Margins>(c.at(column), rank); };
     Layer layer{.name = c.at(0), .transposed = c.at(1) == "conv_transpose"};
     if (!c.at(2).empty()) layer.batch = std::stoll(c.at(2));
     adjoint::ConvGeometry& g = layer.geometry;
     const std::int64_t in = std::stoll(c.at(3)), out = std::stoll(c.at(4));
-    const adjoint::Extent2 input = axes(5, 1), output_padding = axes(10, 0);
+    const adjoint::Extents input = extents(5);
+    const adjoint::Margins output_padding = margins(10);
     g = {.rank = rank,
          .batch = layer.batch.value_or(1),
          .image_channels = layer.transposed ? out : in,
          .feature_channels = layer.transposed ? in : out,
          .groups = std::stoll(c.at(11)),
-         .kernel = axes(6, 1),
-         .stride = axes(7, 1),
-         .padding = axes(8, 0),
-         .dilation = axes(9, 1)};
-    for (std::size_t axis = 0; axis < 2; ++axis) {
+         .kernel = extents(6),
+         .stride = extents(7),
+         .padding = margins(8),
+         .dilation = extents(9)};
+    for (std::size_t axis = 0; axis < 3; ++axis) {
       const std::int64_t reach = g.dilation[axis] * (g.kernel[axis] - 1) + 1 - 2 * g.padding[axis];
       if (layer.transposed) {
         g.feature[axis] = input[axis];

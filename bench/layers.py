@@ -86,7 +86,7 @@ def _short(values):
 
 
 def read(name):
-    """Returns the layers of bench/layers/<name>.csv. One number stands for every axis; an empty batch becomes None."""
+    """Returns the layers of bench/layers/<name>.csv. One number applies to every axis; an empty batch becomes None."""
     with open(pathlib.Path(__file__).resolve().parent / "layers" / f"{name}.csv", newline="") as file:
         return [_layer(row) for row in csv.DictReader(file)]
 

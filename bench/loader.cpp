@@ -7,7 +7,7 @@
 // threads read each file whole and decode it row by row into a buffer that they keep, which is the least possible work.
 // The loader has as many workers. They decode, take a random crop of half the side and stack 50 crops; if there is a
 // GPU, the loader copies the batches to it. One loader decodes only the crop (ImageFolderOptions::window), the other
-// crops the whole picture in a transform. All three take turns. The program prints their medians in pictures per second
+// crops the whole picture in a transform. All three alternate. The program prints their medians in pictures per second
 // and in CPU time, and the ratios.
 #include "scratch.h"
 
@@ -37,7 +37,7 @@ using adjoint::Tensor;
 
 constexpr int kRounds = 7;
 constexpr std::int64_t kBatch = 50;
-// If rows are aligned like vectors, libjpeg-turbo's stores bypass the caches, which takes 3 to 5% longer.
+// If rows are aligned like vectors, libjpeg-turbo's stores bypass the caches, which costs 3 to 5%.
 constexpr std::size_t kUnaligned = 8;
 
 // Smooth shades with detail and a little noise: about as many bytes per pixel as a photograph at quality 90.

@@ -2,8 +2,12 @@
 #include "guarded.h"
 
 #include <adjoint/core/autograd/tape.h>
+#include <adjoint/core/base/precision.h>
 #include <adjoint/core/base/stream.h>
+#include <adjoint/core/memory/memory.h>
 #include <adjoint/core/tensor/tensor.h>
+#include <adjoint/ops/attention/attention.h>
+#include <adjoint/ops/attention/attention_weights.h>
 #include <adjoint/ops/elementwise/activation.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/fold/fold.h>
@@ -158,6 +162,10 @@ const std::map<std::string, Call>& calls() {
       CALL("rms_norm", rms_norm(x[0], {x[0].size(-1)}, x[1])),
       CALL("batch_norm_relu",
            batch_norm(x[0], {}, {}, x[1], x[2], true, 0.1, 1e-5, {.activation = ActivationKind::kReLU})),
+      CALL("attention", scaled_dot_product_attention(x[0], x[1], x[2])),
+      CALL("attention_causal", scaled_dot_product_attention(x[0], x[1], x[2], {.is_causal = true})),
+      CALL("composed_attention", adjoint::detail::attention(x[0], x[1], x[2], {}, true).result),
+      CALL("composed_attention_causal", adjoint::detail::attention(x[0], x[1], x[2], {.is_causal = true}, true).result),
       // moving elements
       CALL("cat_channels", cat({x[0], x[1]}, 1)),
       CALL("stack", stack({x[0], x[1]}, 0)),
@@ -213,8 +221,7 @@ const char* bench_dtype(int dtype) {
   return name.c_str();
 }
 
-/// Returns the handle that the other functions take, or nullptr for an error. Without grad_output it runs forward
-/// alone.
+/// Returns the handle for the other functions, or nullptr for an error. Without grad_output it runs forward alone.
 Bound* bench_bind(const char* name, const BenchOperand* operands, std::int64_t count, const BenchOperand* grad_output) {
   auto bound = std::make_unique<Bound>();
   const auto tensor = [](const BenchOperand& operand) {
@@ -250,6 +257,18 @@ int bench_run(Bound* bound, CUstream_st* stream) {
     const Tensor y = (*bound->call)(bound->operands);
     bound->results = tape.gradient(y, bound->gradient_of, {.grad_output = bound->grad_output});
   });
+}
+
+/// Lets this thread's products round float32 to TF32, or not.
+void bench_set_tf32(int rounds) { set_float32_precision(rounds != 0 ? Precision::kTF32 : Precision::kFull); }
+
+/// The most bytes of Adjoint's tensors on the GPU during one bench_run(), its results among them, or -1 for an error.
+std::int64_t bench_peak_bytes(Bound* bound, CUstream_st* stream) {
+  bound->results.clear();
+  const auto before = memory_stats(kCUDA).in_use;
+  reset_peak_memory_stats(kCUDA);
+  if (bench_run(bound, stream) != 0) return -1;
+  return static_cast<std::int64_t>(memory_stats(kCUDA).peak - before);
 }
 
 /// Writes the first `elements` elements of the last run's result, or of each gradient, one tensor after another.

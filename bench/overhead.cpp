@@ -1,4 +1,4 @@
-// Adjoint's overhead per small recorded operation; bench/compare_overhead runs it beside libtorch's.
+// Adjoint's overhead per small recorded operation; bench/compare_overhead compares it with libtorch's.
 #include <adjoint/adjoint.h>
 
 #include "overhead.h"

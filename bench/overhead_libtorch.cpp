@@ -1,4 +1,4 @@
-// libtorch's overhead per small recorded operation; bench/compare_overhead runs it beside Adjoint's.
+// libtorch's overhead per small recorded operation; bench/compare_overhead compares it with Adjoint's.
 #include <torch/torch.h>
 
 #include "overhead.h"

@@ -3,7 +3,7 @@
 //   bench_profiler [STEPS] [ROUNDS]      (200 and 7)
 //
 // The program trains three convolutions with Adam, on the CPU and, if there is one, on a GPU. The smallest size spends
-// its time on calls, the largest on kernels. STEPS steps without and with a Profiler take turns: on the GPU with CUDA
+// its time on calls, the largest on kernels. STEPS steps without and with a Profiler alternate: on the GPU with CUDA
 // events and, if the component was built, with CUPTI. The program prints a step's medians, by the wall clock on the GPU
 // and by the CPU time of one thread on the CPU, because other programs do not add to it. It also prints the ratio
 // within a turn (median, least and most) and the number of calls per step.

@@ -71,7 +71,7 @@ inline std::vector<float> uniform(const Extents& shape, std::uint64_t seed, doub
 
 inline std::vector<float> input_values(const Case& c) { return uniform(c.input(), 1, 1.0); }
 inline std::vector<float> target_values(const Case& c) {
-  // sr's targets are as small as its first results, so that the loss tells whether both programs compute the same.
+  // sr's targets are as small as its first results, so that the loss shows if both programs compute the same.
   std::vector<float> values = uniform(c.target(), 2, c.is_sr() ? 0.1 : 1.0);
   if (!c.is_sr()) {
     for (float& value : values) value = value > 0.0f ? 1.0f : 0.0f;

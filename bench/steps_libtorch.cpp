@@ -226,7 +226,7 @@ struct Libtorch {
         adam_ = std::make_unique<torch::optim::Adam>(parameters, torch::optim::AdamOptions(steps::kLearningRate));
       else
         fused_ = std::make_unique<FusedAdam>(parameters);
-      // A step copies its batch, as it does where every step has another.
+      // A step copies its batch, as a training with a new batch per step does.
       if (c.graphed()) {
         graph_input_ = torch::empty_like(input_);
         graph_target_ = torch::empty_like(target_);
@@ -242,7 +242,7 @@ struct Libtorch {
       (*graph_)();
     }
     double loss() const {
-      synchronize(on_gpu_);  // a graph computes it on a stream of its own
+      synchronize(on_gpu_);  // a graph computes it on a separate stream
       return loss_.item<double>();
     }
 

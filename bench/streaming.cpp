@@ -3,10 +3,15 @@
 //   bench_streaming [CALLS]      (20000; 1000000 takes minutes)
 //
 // The blocks are 64 samples at 48 kHz, which last 1.333 ms: for an amplifier model (a small WaveNet), the same model as
-// a loop written by hand, and a denoiser (a small Demucs without its LSTM). The vocoder's tiny generator makes 256
-// samples at 22.05 kHz of each frame. The program prints the median, the 99.99th percentile and the longest of the
-// calls beside the time that a block lasts, and the latency. It also checks that the amplifier's two forms agree.
-#include "generator.h"
+// a loop written by hand, and a denoiser (a small Demucs). The vocoder's tiny generator makes 256 samples at 22.05 kHz
+// of each frame. The program prints the latency, the time that a block lasts, the memory of the stream, and the median,
+// the 99.99th percentile and the longest of the calls. It also checks that the amplifier's two forms agree.
+//
+// A call during which the system gave the core to another thread says nothing about the library. getrusage counts the
+// thread's context switches around each call, and calls with a switch are a group of their own: their number and the
+// longest of them. The kernel of a virtual machine does not see the time that its host takes, so such calls remain.
+#include "amp/model.h"
+#include "vocoder/generator.h"
 
 #include <adjoint/adjoint.h>
 #include <adjoint/nn/streaming.h>
@@ -20,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include <sys/resource.h>
 #include <time.h>
 
 namespace {
@@ -32,37 +38,9 @@ constexpr double kRate = 48000.0;
 
 // ---- The networks.
 
-constexpr std::int64_t kAmpChannels = 8, kAmpKernel = 3, kAmpLayers = 10;
+using amp::Amp;
 
-// Causal convolutions with dilations from 1 to 512, each with a residual, and the sum of their outputs (van den Oord et
-// al.: "WaveNet: a generative model for raw audio", 2016).
-struct Amp : nn::Module {
-  using Convs = nn::ModuleList<nn::Conv1d>;
-
-  Amp() {
-    for (std::int64_t i = 0; i < kAmpLayers; ++i) {
-      dilated.append(nn::Conv1d(kAmpChannels, kAmpChannels, {.kernel_size = kAmpKernel, .dilation = dilation(i)}));
-      mixed.append(nn::Conv1d(kAmpChannels, kAmpChannels, {.kernel_size = 1}));
-    }
-  }
-  static std::int64_t dilation(std::int64_t layer) { return std::int64_t{1} << layer; }
-
-  Tensor operator()(const Tensor& x) const {
-    Tensor h = input(x), sum;
-    for (std::size_t i = 0; i < dilated.size(); ++i) {
-      const std::int64_t before = (kAmpKernel - 1) * dilation(static_cast<std::int64_t>(i));
-      const Tensor z = adjoint::tanh(dilated[i](adjoint::pad(h, {before, 0})));
-      sum = sum.defined() ? sum + z : z;
-      h = h + mixed[i](z);
-    }
-    return output(sum);
-  }
-
-  nn::Child<nn::Conv1d> input = register_module("input", nn::Conv1d(1, kAmpChannels, {.kernel_size = 1}));
-  nn::Child<Convs> dilated = register_module("dilated", Convs());
-  nn::Child<Convs> mixed = register_module("mixed", Convs());
-  nn::Child<nn::Conv1d> output = register_module("output", nn::Conv1d(kAmpChannels, 1, {.kernel_size = 1}));
-};
+constexpr std::int64_t kAmpChannels = 8, kAmpKernel = Amp::kKernel;
 
 // Strided convolutions down to a rate of 1/64, an LSTM, and back with skips (Defossez, Synnaeve, Adi: "Real time speech
 // enhancement in the waveform domain", 2020).
@@ -131,8 +109,12 @@ class HandAmp {
       layer.dilation = Amp::dilation(static_cast<std::int64_t>(i));
       layer.past.resize(static_cast<std::size_t>((kAmpKernel - 1) * layer.dilation));
       copy(amp.dilated[i].bias, layer.bias);
-      copy(amp.mixed[i].bias, layer.mix_bias);
-      const std::vector<float> weight = values(amp.dilated[i].weight), mix = values(amp.mixed[i].weight);
+      const std::vector<float> weight = values(amp.dilated[i].weight);
+      std::vector<float> mix(kAmpChannels * kAmpChannels);
+      if (i < amp.mixed.size()) {  // the last layer has no mix
+        copy(amp.mixed[i].bias, layer.mix_bias);
+        mix = values(amp.mixed[i].weight);
+      }
       for (std::size_t o = 0; o < kAmpChannels; ++o) {
         for (std::size_t c = 0; c < kAmpChannels; ++c) {
           layer.mix[c][o] = mix[o * kAmpChannels + c];
@@ -141,6 +123,12 @@ class HandAmp {
         }
       }
     }
+  }
+
+  std::size_t nbytes() const {
+    std::size_t bytes = sizeof(*this);
+    for (const HandLayer& layer : layers_) bytes += sizeof(layer) + layer.past.size() * sizeof(Frame);
+    return bytes;
   }
 
   [[gnu::target_clones("default", "arch=haswell", "arch=skylake-avx512")]] void process(const float* in, float* out,
@@ -189,28 +177,52 @@ double now_ms() {
   return 1e3 * static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_nsec);
 }
 
-// Prints a row. `latency` is in samples.
-void measure(const char* name, std::int64_t calls, double block_ms, std::int64_t latency,
-             const std::function<void()>& call) {
+// The thread's context switches so far.
+std::int64_t switches() {
+  rusage usage;
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw + usage.ru_nivcsw;
+}
+
+double percentile(const std::vector<double>& sorted, double part) {
+  if (sorted.empty()) return 0.0;
+  return sorted[std::min(sorted.size() - 1, static_cast<std::size_t>(part * static_cast<double>(sorted.size())))];
+}
+
+struct Row {
+  const char* name;
+  std::int64_t latency = 0;  // in samples
+  double block_ms = 0.0;
+  std::size_t memory_bytes = 0;
+};
+
+void measure(const Row& row, std::int64_t calls, const std::function<void()>& call) {
   for (int i = 0; i < 200; ++i) call();
-  std::vector<double> times(static_cast<std::size_t>(calls));
-  for (double& time : times) {
+  std::vector<double> all, whole, cut;  // cut: calls with a context switch
+  for (std::vector<double>* times : {&all, &whole, &cut}) times->reserve(static_cast<std::size_t>(calls));
+  for (std::int64_t i = 0; i < calls; ++i) {
+    const std::int64_t before = switches();
     const double begin = now_ms();
     call();
-    time = now_ms() - begin;
+    const double time = now_ms() - begin;
+    all.push_back(time);
+    (switches() == before ? whole : cut).push_back(time);
   }
-  std::sort(times.begin(), times.end());
-  const auto at = [&](double part) {
-    return times[std::min(times.size() - 1, static_cast<std::size_t>(part * static_cast<double>(times.size())))];
-  };
-  std::printf("| %s | %lld | %.3f | %.4f | %.4f | %.4f |\n", name, static_cast<long long>(latency), block_ms, at(0.5),
-              at(0.9999), times.back());
+  for (std::vector<double>* times : {&all, &whole, &cut}) std::sort(times->begin(), times->end());
+  const double late = percentile(whole, 0.9999);
+  std::printf("| %s | %lld | %.3f | %.0f | %.4f | %.4f | %.1f | %.4f | %.4f | %zu | %.4f |\n", row.name,
+              static_cast<long long>(row.latency), row.block_ms, static_cast<double>(row.memory_bytes) / 1024.0,
+              percentile(whole, 0.5), late, 100.0 * late / row.block_ms, percentile(whole, 1.0),
+              percentile(all, 0.9999), cut.size(), percentile(cut, 1.0));
 }
 
 void measure(const char* name, std::int64_t calls, nn::Streaming& stream, const Tensor& block, double rate) {
   Tensor out = stream(block);
-  measure(name, calls, 1e3 * static_cast<double>(out.size(-1)) / rate, stream.latency(),
-          [&] { stream.process(block, out); });
+  measure({.name = name,
+           .latency = stream.latency(),
+           .block_ms = 1e3 * static_cast<double>(out.size(-1)) / rate,
+           .memory_bytes = stream.nbytes()},
+          calls, [&] { stream.process(block, out); });
 }
 
 }  // namespace
@@ -220,10 +232,12 @@ int main(int argc, char** argv) {
   adjoint::set_num_threads(1);
   adjoint::manual_seed(1);
   const Tensor block = Tensor::randn({1, 1, kBlock});
-  std::puts("| network | latency, samples | a block lasts, ms | median, ms | 99.99 %, ms | longest, ms |");
-  std::puts("|---|---:|---:|---:|---:|---:|");
+  std::puts(
+      "| network | latency, samples | a block lasts, ms | memory, KiB | median, ms | 99.99 %, ms | share of a block, % | "
+      "longest, ms | 99.99 % of all calls, ms | calls with a switch | longest of them, ms |");
+  std::puts("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
 
-  Amp amp;
+  Amp amp({.channels = kAmpChannels, .layers = 10});
   amp.eval();
   nn::Streaming amp_stream(amp, {.block = kBlock});
   HandAmp by_hand(amp);
@@ -235,7 +249,7 @@ int main(int argc, char** argv) {
     difference = std::max(difference, adjoint::amax(adjoint::abs(y - by_hand_out)).item<double>());
   }
   measure("amplifier", calls, amp_stream, block, kRate);
-  measure("amplifier, by hand", calls, 1e3 * kBlock / kRate, 0,
+  measure({.name = "amplifier, by hand", .block_ms = 1e3 * kBlock / kRate, .memory_bytes = by_hand.nbytes()}, calls,
           [&] { by_hand.process(block.data<float>(), by_hand_out.mutable_data<float>(), kBlock); });
 
   Denoiser denoiser;

@@ -24,7 +24,7 @@ double milliseconds(Clock::time_point since) {
 
 }  // namespace
 
-/// The handle that the functions below take.
+/// The handle for the functions below.
 struct BenchTraining {
   BenchTraining(const std::string& network, const std::string& file, std::string of_precision, Device on, bool graphed)
       : precision(std::move(of_precision)),

@@ -79,7 +79,7 @@ class GanPair final : public Training {
     const std::int64_t n = batch[0].size(0);
     const Tensor fake = generator_(batch[1].narrow(0, 0, n));  // no tape records it
     const Tensor loss_d = arithmetic.minimise(*discriminator_.adam, [&] {
-      const Tensor of_real = discriminator_(batch[0]);  // a statement of its own fixes the order
+      const Tensor of_real = discriminator_(batch[0]);  // a separate statement fixes the order
       return gan_discriminator_loss(GanLoss::kNonSaturating, of_real, discriminator_(fake));
     });
     discriminator_.net.requires_grad_(false);

@@ -5,7 +5,7 @@
 // An update reads and writes each element of a parameter, of the optimiser's state and, in bfloat16, of the master. It
 // reads the gradient once, or twice with clipping or GradScaler, which first compute its norm or check that it is
 // finite. The driver's copy, on the device, has half as many bytes, because it reads and writes each. Update and copy
-// take turns, five calls per timing. The program prints medians by the wall clock.
+// alternate, five calls per timing. The program prints medians by the wall clock.
 #include <adjoint/adjoint.h>
 
 #include <cuda_runtime_api.h>

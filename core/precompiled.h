@@ -1,5 +1,5 @@
-// The precompiled header of the library (cmake/AdjointModule.cmake). Files still include what they use: CUDA files are
-// compiled without it.
+// The precompiled header of the library (cmake/AdjointModule.cmake). Files still include the headers that they use:
+// CUDA files are compiled without it.
 #pragma once
 
 #include <adjoint/core/autograd/op.h>

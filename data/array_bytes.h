@@ -19,7 +19,7 @@ struct StoredArray {
   bool fortran_order = false;  // the first axis varies fastest
 };
 
-/// Reads the elements, which must be the rest of the file. Throws Error if there are fewer or more, if they take more
+/// Reads the elements, which must be the rest of the file. Throws Error if there are fewer or more, if they need more
 /// than options.max_bytes, and for a number that int64 cannot hold.
 Tensor read_elements(ByteReader& reader, const StoredArray& stored, const ReadArrayOptions& options);
 

@@ -14,7 +14,7 @@
 namespace adjoint::data {
 namespace {
 
-// Deflate expands one byte to at most 1032 (zlib's technical details: 258 bytes take two bits).
+// Deflate expands one byte to at most 1032 (zlib's technical details: 258 bytes need two bits).
 constexpr std::uint64_t kMaxExpansion = 1032;
 
 }  // namespace

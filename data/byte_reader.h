@@ -14,7 +14,7 @@
 
 namespace adjoint::data {
 
-/// A gzip file (RFC 1952) is recognised by its first bytes, whatever its name. Several members are read as their
+/// A gzip file (RFC 1952) is recognised by its first bytes, not by its name. Several members are read as their
 /// concatenated contents, and zeros may follow them.
 class ADJOINT_API ByteReader {
  public:

@@ -31,8 +31,8 @@ struct Raster {
 /// turns them upright, each row while it is in the nearest cache.
 class PictureRows {
  public:
-  /// `layout` gives extents, channels, depth and orientation; its samples are not read. Only the stored pixels in
-  /// `part` are taken. Each has `pixel_samples` samples, the first of which are the channels.
+  /// `layout` gives extents, channels, depth and orientation; its samples are not read. Keeps only the stored pixels in
+  /// `part`. Each has `pixel_samples` samples, the first of which are the channels.
   PictureRows(const Raster& layout, const Window& part, std::int64_t pixel_samples, DType dtype);
   /// Returns true if put() uses row `y`.
   bool wants(std::int64_t y) const { return y >= part_.top && y - part_.top < part_.height; }
@@ -67,7 +67,7 @@ struct Encoded {
 void check_pixels(const Encoded& file, const Raster& raster);
 /// The bytes of the picture that a raster of these extents, channels and depth becomes.
 double picture_bytes(const Encoded& file, const Raster& raster);
-/// Throws Error if reading such a picture takes more than options.max_bytes: `decoding` until it exists, or the memory
+/// Throws Error if reading such a picture needs more than options.max_bytes: `decoding` until it exists, or the memory
 /// for converting its channels after that.
 void check_memory(const Encoded& file, const Raster& raster, double decoding);
 /// Throws OutOfMemoryError, even if there is no memory for its message.

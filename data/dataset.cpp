@@ -32,7 +32,7 @@ bool named_as_picture(const fs::path& path) {
 }
 
 /// A folder and everything below it. Folders behind links are visited last, so that pictures use their own paths if
-/// they have one below the top; each folder is visited once, whatever its names.
+/// they have one below the top; each folder is visited once, under one of its names.
 class FolderWalk {
  public:
   explicit FolderWalk(const fs::path& top) {

@@ -16,7 +16,7 @@
 
 namespace adjoint::data {
 
-/// A numbered set of examples. Several threads call get() at once.
+/// A numbered set of examples. Several threads may call get() concurrently.
 class ADJOINT_API Dataset {
  public:
   Dataset() = default;
@@ -39,11 +39,11 @@ struct PassedOver {
   std::string reason;
 };
 
-/// Every regular file below `folder` that begins like a PNG or JPEG file, whatever its name; sorted by path, byte by
-/// byte. Links are followed; a folder that several names reach is visited once, by its own name if it has one below
-/// `folder`. Skips folders and files that cannot be read, links that lead nowhere or to themselves, and files that are
-/// named .png, .jpg or .jpeg but begin otherwise; if `passed_over` is given, they are listed in it, sorted in the same
-/// way. Throws Error if `folder` is not a folder or cannot be listed.
+/// Every regular file below `folder` that begins like a PNG or JPEG file, with any name; sorted by path, byte by byte.
+/// Links are followed; a folder that several names reach is visited once, by its own name if it has one below `folder`.
+/// Skips folders and files that cannot be read, links that lead nowhere or to themselves, and files that are named
+/// .png, .jpg or .jpeg but begin otherwise; if `passed_over` is given, they are listed in it, sorted in the same way.
+/// Throws Error if `folder` is not a folder or cannot be listed.
 ADJOINT_API std::vector<std::filesystem::path> list_images(const std::filesystem::path& folder,
                                                            std::vector<PassedOver>* passed_over = nullptr);
 

@@ -152,7 +152,7 @@ Example stack_examples(const std::vector<Example>& examples) {
 }
 
 Collate pad_examples(const PadOptions& options) {
-  ADJOINT_CHECK(!options.names.empty(), "pad_examples: names must say what is padded; got none");
+  ADJOINT_CHECK(!options.names.empty(), "pad_examples: names must list the fields to pad; got none");
   return [options](const std::vector<Example>& examples) {
     const PauseTape pause;
     const OpScope scope("pad_examples");

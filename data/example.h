@@ -24,11 +24,11 @@ struct Example {
   /// Further tensors. Their names are distinct, and differ from "input" and "target".
   NamedTensors fields = {};
 
-  /// The field with that name; "input" and "target" name those two. Throws Error if there is none.
+  /// The field with that name; "input" and "target" name those two. Throws Error if no field has it.
   ADJOINT_API const Tensor& operator[](std::string_view name) const;
 };
 
-/// Makes a batch of its examples, of which there is at least one. Several threads call it at once.
+/// Makes a batch of one or more examples. Several threads may call it concurrently.
 using Collate = std::function<Example(const std::vector<Example>& examples)>;
 
 /// Stacks inputs, targets and fields, each along a new first axis, on the CPU; the loader's default. Throws Error if
@@ -40,7 +40,7 @@ struct PadOptions {
   std::vector<std::string> names = {"input"};
   /// The axis of one example's tensor whose extent differs; -1 is the last.
   std::int64_t axis = 0;
-  /// The padding value after the shorter ones.
+  /// The value that pads shorter ones.
   double value = 0.0;
 };
 

@@ -1,4 +1,4 @@
-// Functions over the tensors of an Example, whatever their names. Internal.
+// Functions over the tensors of an Example, under any names. Internal.
 #pragma once
 
 #include <adjoint/data/example.h>

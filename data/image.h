@@ -18,7 +18,7 @@
 
 namespace adjoint::data {
 
-/// The channels of the result, whatever the file holds. Grey is BT.601 luma; alpha is dropped or made opaque.
+/// The channels of the result, independent of the file's. Grey is BT.601 luma; alpha is dropped or made opaque.
 enum class Channels : std::uint8_t { kAsStored = 0, kGrey = 1, kGreyAlpha = 2, kRGB = 3, kRGBA = 4 };
 
 /// Rows [top, top + height) and columns [left, left + width) of a picture.
@@ -37,9 +37,9 @@ struct ReadImageOptions {
   std::int64_t max_bytes = std::int64_t{1} << 30;
   /// Reads as much as possible of a damaged file whose beginning describes the picture; the rest is grey or black.
   bool damaged = false;
-  /// Files with 16 bits per sample give float32 whatever dtype says: nothing is lost, and the result's dtype shows it.
+  /// Files with 16 bits per sample give float32 for every dtype: nothing is lost, and the result's dtype shows it.
   bool keep_depth = false;
-  /// Called once with the height and width of the upright picture, returns the part to read; if empty, all is read. The
+  /// Returns the part to read; called once with the height and width of the upright picture. If empty, all is read. The
   /// whole file is still decoded and checked, but the rest of it is never kept, which is faster than a crop()
   /// afterwards. A part that is empty or not completely inside is an error.
   std::function<Window(std::int64_t height, std::int64_t width)> window = {};

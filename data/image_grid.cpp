@@ -61,7 +61,7 @@ Tensor make_grid(const Tensor& pictures, const GridOptions& options) {
 
 Tensor make_grid(const std::vector<Tensor>& pictures, const GridOptions& options) {
   const OpScope scope("make_grid");
-  ADJOINT_CHECK(!pictures.empty(), "make_grid: there must be a picture at least; got none");
+  ADJOINT_CHECK(!pictures.empty(), "make_grid: there must be at least one picture; got none");
   const PauseTape pause;
   for (const Tensor& picture : pictures) {
     check_defined("make_grid", "a picture", picture);

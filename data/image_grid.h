@@ -1,4 +1,4 @@
-// Combines several pictures into one, and writes it to files.
+// Combines several pictures into one, and writes it to a file.
 #pragma once
 
 #include <adjoint/core/base/export.h>

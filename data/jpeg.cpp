@@ -230,7 +230,7 @@ int orientation_of(const jpeg_decompress_struct& codec) {
 }
 
 // Converts printers' inks to RGB in place, without a colour profile: each ink covers its complement, and black covers
-// all three. Adobe's files, which are nearly all of them, store the inks inverted.
+// all three. Nearly all files are Adobe's, which store the inks inverted.
 void inks_to_rgb(std::span<std::uint8_t> row, bool inverted) {
   const int flip = inverted ? 0 : 255;
   for (std::size_t pixel = 0; pixel < row.size(); pixel += 4) {
@@ -264,8 +264,8 @@ std::size_t blocks_of(const jpeg_decompress_struct& codec) {
   return blocks;
 }
 
-// A block of 8 x 8 samples takes at least two bits, or one in a progressive file, so no memory is spent on a short file
-// that claims a large picture. Arithmetic codes have no such useful bound; this one is for flat pictures.
+// A block of 8 x 8 samples needs at least two bits, or one in a progressive file, so a short file that claims a large
+// picture costs no memory. Arithmetic codes have no such useful bound; this one is for flat pictures.
 bool plausible(const Decompressor& reader) {
   constexpr std::size_t kBlocksPerBit = 1024;
   std::size_t bits = 0;
@@ -275,8 +275,8 @@ bool plausible(const Decompressor& reader) {
   return (reader.codec.progressive_mode != 0 ? blocks : 2 * blocks) <= bits;
 }
 
-// Returns true if every component was in a scan, including its mean level: libjpeg silently makes a missing one grey.
-// In a file without an end marker, every bit of every frequency must be there, because the missing part is unknown.
+// Returns true if every component was in a scan, including its mean level: libjpeg silently makes a missing one grey. A
+// file without an end marker needs every bit of every frequency, because the missing part is unknown.
 bool complete(const Decompressor& reader) {
   const jpeg_decompress_struct& codec = reader.codec;
   for (int i = 0; i < codec.num_components; ++i) {

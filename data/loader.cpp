@@ -31,7 +31,7 @@ void check_options(const DataLoaderOptions& options) {
   check_enumerator("DataLoader", "OnError", options.on_error, OnError::kSkip);
 }
 
-/// Describes how the loader whose position was saved differs from the one that is to resume; empty if it does not.
+/// Describes the differences between the loader whose position was saved and the one that resumes; empty if they agree.
 std::string difference_of(const DataLoaderState& saved, const DataLoaderState& own) {
   static constexpr const char* kOrders[] = {"by number", "shuffled", "a sampler's", "a source's"};
   const auto order = [](std::int64_t i) { return i >= 0 && i <= 3 ? kOrders[i] : "unknown"; };
@@ -172,9 +172,10 @@ void DataLoader::prepare() {
 }
 
 std::optional<Example> DataLoader::next() {
-  ADJOINT_CHECK(!leave_parents_epoch(),
-                "DataLoader: an epoch must go on in the process in which it began, which has its workers; got one that "
-                "was forked from it meanwhile; fork between epochs, or set workers to 0");
+  ADJOINT_CHECK(
+      !leave_parents_epoch(),
+      "DataLoader: an epoch must continue in the process in which it began, which has its workers; got one that "
+      "was forked from it meanwhile; fork between epochs, or set workers to 0");
   std::unique_ptr<Epoch>& epoch = running_->epoch;
   if (epoch == nullptr) {
     auto batches = source_ != nullptr ? source_batches(*source_, options_, next_.epoch, next_.batch)

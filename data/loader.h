@@ -18,7 +18,8 @@
 
 namespace adjoint::data {
 
-/// Changes an example as the loader gets it. Several threads call it at once; see Dataset::get about randomness.
+/// Changes an example as the loader gets it. Several threads may call it concurrently; see Dataset::get about
+/// randomness.
 using Transform = std::function<Example(const Example& example, Generator& generator)>;
 
 /// The reaction to an example that cannot be read because the dataset, the source or the transform throws.
@@ -29,7 +30,7 @@ enum class OnError : std::uint8_t {
 
 struct DataLoaderOptions {
   std::int64_t batch_size = 1;
-  /// A new order every epoch; otherwise by number.
+  /// If true, each epoch has a new order; otherwise examples come by number.
   bool shuffle = false;
   /// The examples of an epoch and their order, in place of .shuffle; must outlive the loader.
   const Sampler* sampler = nullptr;
@@ -41,8 +42,8 @@ struct DataLoaderOptions {
   std::int64_t prefetch = 4;
   /// Determines the order and every example's random numbers. The number of workers and `prefetch` change neither.
   std::uint64_t seed = 0;
-  /// The device of the batches. To a GPU they are copied from page-locked memory, on the loader's own stream: while a
-  /// batch is used, the next one is copied, if it is made. Results are ordered with the current stream.
+  /// The device of the batches. Copies to a GPU come from page-locked memory, on the loader's own stream: if the next
+  /// batch is ready, it is copied while the current one is used. Results are ordered with the current stream.
   Device device = kCPU;
   /// Changes every example. If empty, examples do not change.
   Transform transform = {};
@@ -58,8 +59,8 @@ struct DataLoaderState {
   std::int64_t epoch = 0;
   std::int64_t batch = 0;
 
-  // ---- Of the loader whose place it is, so that another loader can refuse a place that is not its own. A
-  // batch_size of 0 says nothing of it, as in a place that a program writes down itself.
+  // ---- Properties of the loader whose place it is, so that other loaders can refuse it. A batch_size of 0 is not
+  // checked, as in a place that a program composes itself.
 
   std::int64_t batch_size = 0;
   std::int64_t examples = 0;   // per epoch; for a source its parts
@@ -80,8 +81,8 @@ struct DataLoaderState {
 ///       for (const auto& [low, high] : loader) ...
 ///     }
 ///
-/// Each range-for is one epoch, and increments the epoch's number, whether or not the last ran to its end. Exceptions
-/// of a worker are rethrown here, in their batch's turn, and end the epoch. Used by one thread at a time.
+/// Each range-for is one epoch, and increments the epoch's number even if the last one did not end. Exceptions of a
+/// worker are rethrown here, in their batch's turn, and end the epoch. Used by one thread at a time.
 class ADJOINT_API DataLoader {
  public:
   class Iterator;
@@ -98,7 +99,7 @@ class ADJOINT_API DataLoader {
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
 
-  /// Batches per epoch. Throws Error for a source, whose end is unknown before it comes.
+  /// Batches per epoch. Throws Error for a source, whose end is unknown in advance.
   std::int64_t size() const;
 
   /// Starts the next epoch (after load_state, the rest of the epoch given there).
@@ -114,8 +115,8 @@ class ADJOINT_API DataLoader {
   DataLoaderState state() const { return next_; }
   /// Throws Error, and keeps its position, for a position that this loader does not have, and if the loader that saved
   /// it differs: the Error names batch_size, examples, order, drop_last or seed. Without .strict the loader continues
-  /// anyway, in its own epoch with the batch that holds the first example that was not delivered there: examples may
-  /// repeat, but none is lost. A source with another number of parts has no such batch, which is an Error.
+  /// in its own epoch, with the batch that holds the first example that was not delivered there: examples may repeat,
+  /// but no example is lost. A source with another number of parts has no such batch, which is an Error.
   void load_state(const DataLoaderState& state, const LoadStateOptions& options = {});
 
  private:

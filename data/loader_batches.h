@@ -31,7 +31,7 @@ class BatchWork {
   /// At least one. Each piece is made once, by any thread, possibly in parallel with others.
   virtual std::int64_t pieces() const = 0;
   virtual void make(std::int64_t piece) = 0;
-  /// Called after all of them are made.
+  /// Called after all batches are made.
   virtual Made finish() = 0;
 };
 
@@ -43,7 +43,7 @@ class BatchMaker {
   BatchMaker& operator=(const BatchMaker&) = delete;
   virtual ~BatchMaker();
 
-  /// An upper bound of the numbers; only a bound if the end is found as it comes.
+  /// An upper bound of the numbers; not tight if the end is unknown in advance.
   virtual std::int64_t count() const = 0;
   virtual std::int64_t parts() const { return 1; }
   /// Called for each number once, in order, like the first pieces.

@@ -97,7 +97,7 @@ void DataLoader::Epoch::work() {
     const std::int64_t piece = place.taken++;
     if (place.taken == place.work->pieces()) open_ = nullptr;
     lock.unlock();
-    free_.notify_one();  // another worker takes the next piece
+    free_.notify_one();  // another worker makes the next piece
     std::exception_ptr error;
     try {
       place.work->make(piece);

@@ -1,6 +1,6 @@
-// The loader's threads. Workers take the pieces of batches, in order. The worker that makes a batch's last piece
-// assembles it, in its place of a ring of `prefetch`; the calling thread empties the places in order. All workers are
-// therefore busy whatever a batch's size, and the next batch comes as soon as possible. Internal.
+// The loader's threads. Workers make the pieces of batches, in order. The worker that makes a batch's last piece
+// assembles it, in its place of a ring of `prefetch`; the calling thread empties the places in order. This keeps all
+// workers busy for every batch size, and delivers the next batch as soon as possible. Internal.
 #pragma once
 
 #include <adjoint/data/loader.h>
@@ -49,7 +49,7 @@ class DataLoader::Epoch {
   };
 
   Place& place_of(std::int64_t number) { return ring_[static_cast<std::size_t>(number % options_.prefetch)]; }
-  /// A place with a piece that is not taken yet; or that of the next number, if it may begin; or null.
+  /// A place with a piece that no worker has; or that of the next number, if it may begin; or null.
   Place* open();
   static Made finish(BatchWork& work);
   Made make(std::int64_t number);

@@ -6,6 +6,7 @@
 #include <adjoint/core/base/file.h>
 #include <adjoint/data/append_file.h>
 #include <adjoint/data/image.h>
+#include <adjoint/data/log_record.h>
 
 #include <algorithm>
 #include <charconv>
@@ -261,19 +262,22 @@ void Log::add_writer(std::unique_ptr<LogWriter> writer) {
   writers_->all.push_back(std::move(writer));
 }
 
-void Log::write(const std::string& tag, std::int64_t step, decltype(LogRecord::value) value) {
+void Log::write(LogRecord record) {
+  const std::string& tag = record.tag;
   ADJOINT_CHECK(!tag.empty(), "Log: a tag must not be empty");
   ADJOINT_CHECK(std::none_of(tag.begin(), tag.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }),
                 "Log: a tag must hold no control characters; got '{}'", tag);
   ADJOINT_CHECK(is_utf8(tag), "Log: a tag must be UTF-8; got '{}'", tag);
-  ADJOINT_CHECK(step >= 0, "Log: step must be at least 0; got {} for '{}'", step, tag);
+  ADJOINT_CHECK(record.step >= 0, "Log: step must be at least 0; got {} for '{}'", record.step, tag);
   const std::lock_guard lock(writers_->mutex);
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const LogRecord record{std::chrono::duration<double>(now).count(), step, tag, std::move(value)};
+  record.wall_time = std::chrono::duration<double>(now).count();
   for (const auto& writer : writers_->all) writer->write(record);
 }
 
-void Log::add_scalar(const std::string& tag, double value, std::int64_t step) { write(tag, step, value); }
+void Log::add_scalar(const std::string& tag, double value, std::int64_t step) {
+  write({.step = step, .tag = tag, .value = value});
+}
 
 void Log::add_image(const std::string& tag, const Tensor& image, std::int64_t step) {
   ADJOINT_CHECK(image.defined(), "Log: image must be defined");
@@ -283,20 +287,21 @@ void Log::add_image(const std::string& tag, const Tensor& image, std::int64_t st
     const OpScope scope("Log::add_image");
     png = encode_png(picture, {.compression = 1});
   }
-  write(tag, step, LogImage{picture.size(1), picture.size(2), picture.size(0), std::move(png)});
+  write(
+      {.step = step, .tag = tag, .value = LogImage{picture.size(1), picture.size(2), picture.size(0), std::move(png)}});
 }
 
 void Log::add_audio(const std::string& tag, const Tensor& audio, std::int64_t step, std::int64_t sample_rate) {
-  write(tag, step, wav_of(audio, sample_rate));
+  write({.step = step, .tag = tag, .value = wav_of(audio, sample_rate)});
 }
 
 void Log::add_histogram(const std::string& tag, const Tensor& values, std::int64_t step) {
-  write(tag, step, histogram_of(values));
+  write({.step = step, .tag = tag, .value = histogram_of(values)});
 }
 
 void Log::add_text(const std::string& tag, const std::string& text, std::int64_t step) {
   ADJOINT_CHECK(is_utf8(text), "Log: text must be UTF-8; got {} bytes that are not for '{}'", text.size(), tag);
-  write(tag, step, LogText{text});
+  write({.step = step, .tag = tag, .value = LogText{text}});
 }
 
 }  // namespace adjoint::data

@@ -10,41 +10,11 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
 namespace adjoint::data {
 
-/// A picture as a PNG file.
-struct LogImage {
-  std::int64_t height = 0, width = 0, channels = 0;
-  std::vector<std::uint8_t> png;
-};
-
-/// Sound as a WAV file with 16 bits per sample.
-struct LogAudio {
-  double sample_rate = 0.0;  // Hz
-  std::int64_t channels = 0, frames = 0;
-  std::vector<std::uint8_t> wav;
-};
-
-/// The number of values in (previous limit, bucket_limits[i]]; the sums are over the values themselves.
-struct LogHistogram {
-  double min = 0.0, max = 0.0, count = 0.0, sum = 0.0, sum_squares = 0.0;
-  std::vector<double> bucket_limits, buckets;
-};
-
-struct LogText {
-  std::string text;  // Markdown in TensorBoard
-};
-
-/// One value of one series.
-struct LogRecord {
-  double wall_time = 0.0;  // seconds since 1970
-  std::int64_t step = 0;
-  std::string tag;
-  std::variant<double, LogImage, LogAudio, LogHistogram, LogText> value;
-};
+struct LogRecord;  // log_record.h
 
 /// The destination of records. A Log calls it from one thread at a time.
 class ADJOINT_API LogWriter {
@@ -53,7 +23,7 @@ class ADJOINT_API LogWriter {
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
   virtual ~LogWriter();
-  /// Passes the record to the system before it returns, so that a killed process loses nothing.
+  /// Passes the record to the system before it returns, so that a killed process loses no record.
   virtual void write(const LogRecord& record) = 0;
 };
 
@@ -96,7 +66,7 @@ class ADJOINT_API Log {
   void add_text(const std::string& tag, const std::string& text, std::int64_t step);
 
  private:
-  void write(const std::string& tag, std::int64_t step, decltype(LogRecord::value) value);
+  void write(LogRecord record);
 
   struct Writers;  // with their lock
   Owned<Writers> writers_;

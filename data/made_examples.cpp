@@ -39,7 +39,7 @@ void MadeExamples::put(std::int64_t place, const std::string& name, Generator& g
   slot.example = std::move(example);
 }
 
-// A tensor that fits no place is not moved; the check follows when all examples are there.
+// A tensor that fits no place is not moved; the check follows when all examples are made.
 void MadeExamples::put_in_place(std::int64_t at, Example& example) {
   constexpr std::int64_t kLeastBytes = std::int64_t{1} << 14;  // for less, a copy costs no more than finding its place
   const OpScope scope("DataLoader");

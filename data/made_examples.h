@@ -12,16 +12,16 @@
 
 namespace adjoint::data {
 
-/// Any thread copies large tensors into the batch as they come, while caches hold them.
+/// Each thread copies large tensors into the batch as soon as they are made, while caches hold them.
 class MadeExamples {
  public:
   MadeExamples(const DataLoaderOptions& options, std::int64_t count)
       : options_(options), slots_(static_cast<std::size_t>(count)) {}
 
   /// Puts the result of `get` at `place`, changed by options.transform, which draws from `generator`; meanwhile the
-  /// thread's default generator is another, which `generator` determines. If either throws and options.on_error says
-  /// so, the example is left out, under the name `name`. Throws Error for an example without a tensor. Threads may put
-  /// examples at different places at once.
+  /// thread's default generator is another, which `generator` determines. If either throws and options.on_error allows
+  /// it, the example is left out, under the name `name`. Throws Error for an example without a tensor. Threads may put
+  /// examples at different places concurrently.
   void put(std::int64_t place, const std::string& name, Generator& generator, const std::function<Example()>& get);
   std::int64_t size() const { return static_cast<std::int64_t>(slots_.size()); }
   /// The examples as a batch; empty if there are none.

@@ -35,7 +35,7 @@ struct PngErrors {
 
 void on_warning(png_structp, png_const_charp) {}
 
-// If an allocation fails, libpng continues without it where it can.
+// If an allocation fails, libpng continues without it if it can.
 png_voidp allocate(png_structp png, png_alloc_size_t bytes) {
   try {
     return ::operator new(bytes);

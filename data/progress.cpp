@@ -37,7 +37,7 @@ std::string blocks(double fraction, int columns) {
   return bar;
 }
 
-/// While it lives, this thread decodes characters as UTF-8, whatever the program's locale.
+/// While it lives, this thread decodes characters as UTF-8 in every locale.
 class Utf8 {
  public:
   Utf8() : before_(kLocale != nullptr ? ::uselocale(kLocale) : nullptr) {}
@@ -70,7 +70,7 @@ void for_each_character(const std::string& text, F f) {
   }
 }
 
-/// The beginning of UTF-8 text that takes at most `columns`.
+/// The beginning of UTF-8 text that fits into `columns`.
 std::string cut(const std::string& text, int columns) {
   std::size_t end = 0;
   for_each_character(text, [&](std::size_t at, std::size_t bytes, int width) {

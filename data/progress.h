@@ -20,8 +20,8 @@ namespace adjoint::data {
 using Metrics = std::vector<std::pair<std::string, double>>;
 
 struct ProgressOptions {
-  /// Shown before the count. In this and other names UTF-8 takes the columns that a terminal gives it, and newlines and
-  /// similar characters become spaces.
+  /// Shown before the count. In this and other names UTF-8 occupies a terminal's columns, and newlines and similar
+  /// characters become spaces.
   std::string description = {};
   /// The unit of the count, for the rate: "12.5 images/s".
   std::string unit = "it";

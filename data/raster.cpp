@@ -6,7 +6,7 @@
 namespace adjoint::data {
 namespace {
 
-/// How to turn a picture with an EXIF orientation upright: first transposed, then flipped.
+/// Turns a picture with an EXIF orientation upright: first transposed, then flipped.
 struct Turn {
   bool transpose, flip_rows, flip_columns;
 };

@@ -22,8 +22,8 @@ class ADJOINT_API Sampler {
 
   /// Examples per epoch.
   virtual std::int64_t size() const = 0;
-  /// Their numbers, size() of them. `seed` is the loader's. The same arguments must give the same order, or a training
-  /// does not resume correctly.
+  /// The examples' numbers; size() is their count. `seed` is the loader's. The same arguments must give the same order,
+  /// or a training does not resume correctly.
   virtual std::vector<std::int64_t> order(std::uint64_t seed, std::int64_t epoch) const = 0;
 };
 
@@ -88,7 +88,8 @@ struct DistributedSamplerOptions {
 /// Every world-th example of one order, starting at the rank-th: the ranks divide an epoch evenly. PyTorch's rules.
 class ADJOINT_API DistributedSampler final : public Sampler {
  public:
-  /// For `size` examples. Throws Error for a negative size, a world that is not positive, and a rank outside it.
+  /// The order of `size` examples. Throws Error for a negative size, a world that is not positive, and a rank outside
+  /// it.
   DistributedSampler(std::int64_t size, std::int64_t rank, std::int64_t world,
                      const DistributedSamplerOptions& options = {});
   std::int64_t size() const override;

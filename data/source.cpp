@@ -19,7 +19,7 @@
 namespace adjoint::data {
 namespace {
 
-// One example, or the exception in its place, and where its random numbers continue.
+// One example, or the exception in its place, and the position at which its random numbers continue.
 struct Read {
   Example example;
   std::exception_ptr error;

@@ -25,7 +25,7 @@ namespace adjoint::data {
 
 class ADJOINT_API Source {
  public:
-  /// Reads a part once. Used by one thread at a time, but not always by the same one.
+  /// Reads a part once. One thread at a time uses it, but not always the same one.
   class ADJOINT_API Reader {
    public:
     Reader() = default;

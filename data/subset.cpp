@@ -54,7 +54,7 @@ Example Subset::get(std::int64_t index, Generator& generator) const {
 }
 
 std::vector<Subset> random_split(const Dataset& dataset, const std::vector<Scalar>& lengths, Generator& generator) {
-  ADJOINT_CHECK(!lengths.empty(), "random_split: there must be a length at least; got none");
+  ADJOINT_CHECK(!lengths.empty(), "random_split: there must be at least one length; got none");
   const std::vector<std::int64_t> sizes = sizes_of(lengths, dataset.size());
   std::vector<std::int64_t> order(static_cast<std::size_t>(dataset.size()));
   std::iota(order.begin(), order.end(), std::int64_t{0});
@@ -70,7 +70,7 @@ std::vector<Subset> random_split(const Dataset& dataset, const std::vector<Scala
 
 ConcatDataset::ConcatDataset(std::vector<std::reference_wrapper<const Dataset>> datasets)
     : datasets_(std::move(datasets)) {
-  ADJOINT_CHECK(!datasets_.empty(), "ConcatDataset: there must be a dataset at least; got none");
+  ADJOINT_CHECK(!datasets_.empty(), "ConcatDataset: there must be at least one dataset; got none");
   std::int64_t end = 0;
   for (const Dataset& dataset : datasets_) ends_.push_back(end += dataset.size());
 }

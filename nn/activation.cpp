@@ -121,18 +121,21 @@ Tensor Dropout::dropped(const Tensor& x) const {
   return dropout(x, options_.p, training());
 }
 
-Dropout2d::Dropout2d(const DropoutOptions& options) : Module("Dropout2d"), options_(options) {
-  set_description(check_dropout("Dropout2d", options));
+namespace detail {
+
+ChannelDropout::ChannelDropout(const char* type, Function function, const DropoutOptions& options)
+    : Module(type), function_(function), options_(options) {
+  set_description(check_dropout(type, options));
 }
 
-Tensor Dropout2d::operator()(const Tensor& input) const {
-  return hooked(input, [&](const Tensor& x) { return dropped(x); });
+Tensor ChannelDropout::operator()(const Tensor& input) const {
+  return hooked(input, [&](const Tensor& x) {
+    const OpScope scope(type().c_str());
+    check_not_moved_from("Dropout");
+    return function_(x, options_.p, training());
+  });
 }
 
-Tensor Dropout2d::dropped(const Tensor& x) const {
-  const OpScope scope("Dropout2d");
-  check_not_moved_from("Dropout2d");
-  return dropout2d(x, options_.p, training());
-}
+}  // namespace detail
 
 }  // namespace adjoint::nn

@@ -1,5 +1,6 @@
-// Activations, and other layers that only reshape or mask, as modules. After a convolution in a Sequential, activations
-// of the table (ops/elementwise/activation.h), listed here in its order, become part of it if convolutions fuse them.
+// Activations, and other layers that only reshape or mask, as modules. A Sequential merges an activation of the table
+// (ops/elementwise/activation.h) into the convolution before it if convolutions fuse that activation. The classes
+// follow the table's order.
 #pragma once
 
 #include <adjoint/core/tensor/named.h>
@@ -7,6 +8,7 @@
 #include <adjoint/nn/number.h>
 #include <adjoint/ops/elementwise/activation.h>
 #include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/random/random.h>
 #include <adjoint/ops/softmax/softmax.h>
 
 #include <cstdint>
@@ -251,19 +253,36 @@ class ADJOINT_API Dropout : public Module {
 
   DropoutOptions options_;
 };
-/// Dropout of whole channels: x (N, C, H, W) or (C, H, W).
-class ADJOINT_API Dropout2d : public Module {
+namespace detail {
+
+/// The base of dropout of whole channels.
+class ADJOINT_API ChannelDropout : public Module {
  public:
-  explicit Dropout2d(const DropoutOptions& options = {});
-  explicit Dropout2d(double p) : Dropout2d(DropoutOptions{p}) {}
-  explicit Dropout2d(detail::NoNumber) = delete;
   Tensor forward(const Tensor& x) const { return (*this)(x); }
   Tensor operator()(const Tensor& x) const;
 
- private:
-  Tensor dropped(const Tensor& x) const;
+ protected:
+  using Function = Tensor (*)(const Tensor& x, double p, bool training);
+  ChannelDropout(const char* type, Function function, const DropoutOptions& options);
 
+ private:
+  Function function_;
   DropoutOptions options_;
 };
+
+}  // namespace detail
+
+#define ADJOINT_DROPOUT(Name, function)                                                                      \
+  class ADJOINT_API Name : public detail::ChannelDropout {                                                   \
+   public:                                                                                                   \
+    explicit Name(const DropoutOptions& options = {}) : ChannelDropout(#Name, adjoint::function, options) {} \
+    explicit Name(double p) : Name(DropoutOptions{p}) {}                                                     \
+    explicit Name(detail::NoNumber) = delete;                                                                \
+  };
+/// Dropout of whole channels: x (N, C, H, W) or (C, H, W).
+ADJOINT_DROPOUT(Dropout2d, dropout2d)
+/// The same for volumes: x is (N, C, D, H, W) or (C, D, H, W).
+ADJOINT_DROPOUT(Dropout3d, dropout3d)
+#undef ADJOINT_DROPOUT
 
 }  // namespace adjoint::nn

@@ -3,9 +3,9 @@
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/nn/init.h>
+#include <adjoint/ops/attention/attention_weights.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/join/join.h>
-#include <adjoint/ops/matmul/attention_weights.h>
 #include <adjoint/ops/matmul/linear.h>
 #include <adjoint/ops/view/view.h>
 

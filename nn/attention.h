@@ -37,23 +37,23 @@ struct MultiheadAttentionInput {
   Tensor attn_mask = {};
   /// Weights are the mean over the heads.
   bool average_attn_weights = true;
-  /// Query i sees keys 0 to i, of those that the masks leave.
+  /// If true, query i sees only keys 0 to i that the masks allow.
   bool is_causal = false;
 };
 
 struct MultiheadAttentionResult {
   Tensor output;
-  /// (N, L, S), or (N, num_heads, L, S) if they are not averaged, after dropout; without a batch, they have no axis N.
+  /// (N, L, S), or (N, num_heads, L, S) if they are not averaged, after dropout; without axis N if there is no batch.
   /// Undefined unless need_weights.
   Tensor weights;
 };
 
 /// softmax(q k^T / sqrt(head size)) v for each of num_heads slices of q, k and v, which are linear maps of query, key
-/// and value, and a linear map of all slices' results (Vaswani et al.: "Attention is all you need", 2017). query
+/// and value; a last linear map mixes all slices' results (Vaswani et al.: "Attention is all you need", 2017). query
 /// (L, N, embed_dim), key (S, N, kdim) and value (S, N, vdim), with batch_first (N, L, ...), or without a batch (L,
 /// ...); the output is like query. L is the number of queries, S of keys. A query that sees no key gets weights of 0,
 /// where PyTorch's are NaN. scaled_dot_product_attention has the arithmetic. If query, key and value are one tensor,
-/// one product makes all three slices.
+/// one matrix product computes all three projections.
 class ADJOINT_API MultiheadAttention : public Module {
  public:
   /// nn::MultiheadAttention(64, 4, {.dropout = 0.1}), or nn::MultiheadAttention(64, 4, 0.1). Throws Error for sizes

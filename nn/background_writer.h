@@ -25,7 +25,7 @@ class ADJOINT_API BackgroundWriter {
   /// soon as everything is copied, into memory that is reused, and is page-locked for GPUs. Throws the previous call's
   /// error, and an Error that names `op` if no thread can be started; then nothing is running.
   void start(const char* op, const NamedTensors& state, std::function<void(const NamedTensors& copies)> write);
-  /// Returns when the thread is done, or at once in a process that was forked meanwhile. Throws the thread's error,
+  /// Returns when the thread is done, or immediately in a process that was forked meanwhile. Throws the thread's error,
   /// once.
   void wait();
 
@@ -35,7 +35,7 @@ class ADJOINT_API BackgroundWriter {
 
   NamedTensors copies_;
   std::exception_ptr error_;
-  struct Thread;  // std::thread, whose header takes a tenth of the compile time of adjoint.h
+  struct Thread;  // std::thread, whose header would need a tenth of the compile time of adjoint.h
   Owned<Thread> thread_;
   pid_t process_ = 0;  // the process that has the thread
 };

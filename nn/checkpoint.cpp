@@ -29,7 +29,7 @@ Checkpoint::~Checkpoint() {
   } catch (const std::exception& error) {
     try {
       warn(error.what());
-    } catch (...) {  // NOLINT(bugprone-empty-catch): there is nobody left to tell
+    } catch (...) {  // NOLINT(bugprone-empty-catch): nobody is left to inform
     }
   }
 }

@@ -17,7 +17,7 @@
 //
 // The file runs/7/checkpoint-1000.safetensors holds the added members under "model.<name>", "adam.<name>", ..., a value
 // that is one tensor under "curve", and its checksum, so that damage is detected. A file appears completely or not at
-// all, and is on the disk before an older one is removed: an intact file exists whatever ends the process or the
+// all, and is on the disk before an older one is removed: an intact file survives any end of the process or the
 // machine. Other programs read only the weights with load_safetensors, renaming "model.<name>" (docs/weights.md).
 #pragma once
 
@@ -54,7 +54,7 @@ struct CheckpointOptions {
 };
 
 struct SaveOptions {
-  /// The metric for keep_best; no metric, and NaN, are worse than any number.
+  /// The metric for keep_best; a missing metric and NaN rank below every number.
   std::optional<double> metric = {};
 };
 
@@ -66,7 +66,7 @@ struct CheckpointFile {
   std::int64_t sequence = 0;  // higher than that of each file that existed when it was written
 };
 
-/// Used by one thread at a time. A folder belongs to one training.
+/// Used by one thread at a time. Each training run needs its own folder.
 class ADJOINT_API Checkpoint {
  public:
   /// Touches no file yet. Throws Error for an empty folder name and for options out of range.
@@ -79,9 +79,8 @@ class ADJOINT_API Checkpoint {
   // ---- Parts. Names are not empty, hold no dot, do not begin with "__" and are distinct, else Error is thrown.
   // Without options.strict a part that differs from its state in the file, such as a loader with another batch size,
   // loads as much as it can, by the rules of its load_state_dict() or load_state(). A part that the file lacks does not
-  // change.
-  // A part must outlive the checkpoint and stay where it is. Parts are loaded in the order in which they were added: an
-  // optimiser comes before its schedule.
+  // change. A part must outlive the checkpoint and keep its address. Parts are loaded in the order in which they were
+  // added: an optimiser comes before its schedule.
 
   /// An object with state_dict() and load_state_dict(), or state() and load_state(); a Generator; a Tensor, whose
   /// elements are kept; or a value (CheckpointValue).
@@ -96,7 +95,7 @@ class ADJOINT_API Checkpoint {
                 .load = [&object, options](const NamedTensors& state) { detail::load_state(state, object, options); },
                 .strict = options.strict});
   }
-  /// `get` returns a CheckpointValue, which `set` takes. Exceptions of either propagate out of save() or load().
+  /// `get` returns a CheckpointValue, and `set` receives one. Exceptions of either propagate out of save() or load().
   template <class Get, class Set>
   requires CheckpointValue<std::remove_cvref_t<std::invoke_result_t<Get&>>>
   void add(const std::string& name, Get get, Set set) {
@@ -113,8 +112,8 @@ class ADJOINT_API Checkpoint {
   /// Writes <folder>/checkpoint-<step>.safetensors, creating the folder if necessary, and then removes the files that
   /// are not to be kept. With .background it returns as soon as everything is copied to the CPU, after waiting for the
   /// previous file. Throws Error, naming the path, if writing fails; with .background, the next call of save() (which
-  /// then does nothing else) or wait() throws it. Older files are still there, and the training can continue. Throws
-  /// Error for a negative step and for an undefined tensor.
+  /// then does nothing else) or wait() throws it. Older files still exist, and the training can continue. Throws Error
+  /// for a negative step and for an undefined tensor.
   void save(std::int64_t step, const SaveOptions& options = {});
   /// Returns when everything saved is on the disk. Throws the thread's error since the last call, once.
   void wait();
@@ -123,11 +122,11 @@ class ADJOINT_API Checkpoint {
   /// is skipped with a message, and the one before it is tried. Throws Error if none can be loaded: start anew in
   /// another folder, or remove them.
   std::optional<std::int64_t> resume();
-  /// Loads one file and returns its step. Throws Error unless it is intact, has exactly the added members, and every
-  /// member accepts its part; also throws exceptions of callables. Then everything is unchanged.
+  /// Loads one file and returns its step. Throws Error, and changes nothing, unless it is intact, has exactly the added
+  /// members, and every member accepts its part; also throws exceptions of callables.
   std::int64_t load(const std::filesystem::path& path);
 
-  /// The folder's files whose beginnings can be read, newest first; not one that is being written.
+  /// The folder's files whose headers can be read, newest first, without a file that is being written.
   std::vector<CheckpointFile> files() const;
   /// The file with the best metric, the newest of several; empty if no file has a metric.
   std::optional<CheckpointFile> best() const;

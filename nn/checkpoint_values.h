@@ -1,4 +1,4 @@
-// How Checkpoint converts members to named tensors and back. Internal to Checkpoint's templates.
+// Checkpoint's conversion of members to named tensors and back. Internal to Checkpoint's templates.
 #pragma once
 
 #include <adjoint/core/base/export.h>
@@ -54,7 +54,8 @@ concept CheckpointValue = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::s
 
 namespace detail {
 
-// One tensor under the name "". All functions that take one throw Error for another dtype or number of elements.
+// One tensor under the name "". All functions with a tensor parameter throw Error for another dtype or number of
+// elements.
 
 ADJOINT_API NamedTensors bytes_state(const void* data, std::size_t bytes);
 ADJOINT_API std::vector<std::uint8_t> take_bytes(const NamedTensors& state);
@@ -152,7 +153,7 @@ inline void load_generator(const std::vector<std::uint64_t>& state, Generator& g
   generator.set_device_base(base);
 }
 
-/// The state of any object that Checkpoint::add takes.
+/// The state of any object that Checkpoint::add accepts.
 template <class T>
 NamedTensors state_of(const T& object) {
   if constexpr (HasStateDict<T>) {

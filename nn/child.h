@@ -1,8 +1,8 @@
 // Child<M>: the handle on a slot of a module's registry that holds a child module.
 //
-// It is an M, the one in its slot, whichever handle put it there. Assigning an M to it registers that module in place
-// of the other. Copies are handles on the same slot; a copy of type M is a handle on the module alone. If M is
-// std::optional of a module, the slot may be empty:
+// It is the M in its slot; any handle may replace it. Assigning an M to it registers that module in place of the other.
+// Copies are handles on the same slot; a copy of type M is a handle on the module alone. If M is std::optional of a
+// module, the slot may be empty:
 //
 //   nn::Child<std::optional<nn::BatchNorm2d>> norm;
 //   norm(register_module("norm", wanted ? std::optional(nn::BatchNorm2d(8)) : std::nullopt))  // in the constructor
@@ -10,9 +10,9 @@
 //   y = norm(conv(x));     // the identity if it is empty
 //   norm = std::nullopt;   // for all handles
 //
-// Errors in a call of a Child begin with the module's path: "decoder.2.up: conv_transpose2d: ...". A call of a Child
-// that is on no slot throws Error, because no optimiser would see its parameters; so a member that is never registered
-// is noticed. Hooks of a module that maps one tensor to one run in a call of its Child, whatever its operator() does.
+// Errors in a call of a Child begin with the module's path: "decoder.2.up: conv_transpose2d: ...". Calling a Child
+// without a slot throws Error, because no optimiser would see its parameters. This reveals members that were never
+// registered. Hooks of a module that maps one tensor to one run in a call of its Child, for any operator().
 #pragma once
 
 #include <adjoint/core/autograd/module_calls.h>
@@ -209,7 +209,7 @@ class Called<M, R (Class::*)(Args...) const> : public M {
       return M::operator()(std::forward<First>(first)...);
     });
   }
-  /// M's own forward() if it takes these inputs; otherwise the call, under PyTorch's name.
+  /// M's forward() if it accepts these inputs; otherwise the call, under PyTorch's name.
   template <class... Inputs>
   decltype(auto) forward(Inputs&&... inputs) const {
     if constexpr (requires(const M& module) { module.forward(std::forward<Inputs>(inputs)...); }) {

@@ -5,8 +5,8 @@
 // A module's copy constructor makes another handle on the registered objects. While clone() copies, it makes a handle
 // on copies of them: the registry below the module is copied first, and Module, Parameter, Child and Shared look up
 // there which copies their handles belong to. A class of a program's own is therefore cloned by its implicit copy
-// constructor, with its children, also empty ones and those in containers. An object in two places is one object in the
-// clone too: tied parameters and shared layers stay so.
+// constructor, with its children, including empty ones and those in containers. An object in two places is one object
+// in the clone too: tied parameters and shared layers stay so.
 #pragma once
 
 #include <adjoint/core/base/export.h>
@@ -38,7 +38,7 @@ class ADJOINT_API Cloning {
   Copies* outer_;
 };
 
-/// The copy of the object at `original`; null outside clone() and if there is none yet.
+/// The copy of the object at `original`; null outside clone() and before it is copied.
 ADJOINT_API std::shared_ptr<void> find_copy(const void* original);
 /// No effect outside clone().
 ADJOINT_API void keep_copy(std::shared_ptr<const void> original, std::shared_ptr<void> copy);

@@ -16,7 +16,7 @@
 namespace adjoint::nn {
 namespace {
 
-// The options of all four, one value per spatial axis.
+// The options of all six, one value per spatial axis.
 struct Layout {
   const char* type;
   std::int64_t in_channels, out_channels;
@@ -25,6 +25,7 @@ struct Layout {
   bool bias;
   PadMode padding_mode;
   bool transposed;
+  bool causal = false;
 
   Shape weight_shape() const {
     Shape shape = transposed ? Shape{in_channels, out_channels / groups} : Shape{out_channels, in_channels / groups};
@@ -35,6 +36,7 @@ struct Layout {
 
 std::vector<std::int64_t> axes(std::int64_t length) { return {length}; }
 std::vector<std::int64_t> axes(const Size2& size) { return {size.h, size.w}; }
+std::vector<std::int64_t> axes(const Size3& size) { return {size.d, size.h, size.w}; }
 
 template <class Options>
 Layout layout(const char* type, std::int64_t in_channels, std::int64_t out_channels, const Options& o) {
@@ -54,6 +56,7 @@ Layout layout(const char* type, std::int64_t in_channels, std::int64_t out_chann
     layout.transposed = true;
     layout.output_padding = axes(o.output_padding);
   }
+  if constexpr (requires { o.causal; }) layout.causal = o.causal;
   return layout;
 }
 
@@ -98,8 +101,7 @@ void check(const Layout& l) {
   check_at_least(l, "dilation", l.dilation, 1);
   check_enumerator(l.type, "PadMode", l.padding_mode, PadMode::kCircular);
   if (is_same(l)) {
-    ADJOINT_CHECK(is_all(l.stride, 1), "{}: padding kSame must stand beside a stride of 1; got stride {}", l.type,
-                  tuple(l.stride));
+    ADJOINT_CHECK(is_all(l.stride, 1), "{}: padding kSame needs a stride of 1; got stride {}", l.type, tuple(l.stride));
   } else {
     check_at_least(l, "padding", l.padding, 0);
   }
@@ -126,6 +128,7 @@ std::string describe(const Layout& l) {
   constexpr const char* kModes[] = {"zeros", "reflect", "replicate", "circular"};
   const auto mode = static_cast<std::size_t>(l.padding_mode);
   if (mode != 0) text += fmt::format(", padding_mode={}", kModes[mode]);
+  if (l.causal) text += ", causal=True";
   return text;
 }
 
@@ -160,10 +163,18 @@ Padded<Extent> padded(const char* type, const Tensor& input, const Options& o) {
     even &= total % 2 == 0;
   }
   if (zeros && even) {
-    if constexpr (std::is_same_v<Extent, Size2>) {
+    if constexpr (std::is_same_v<Extent, Size3>) {
+      return {input, Size3(sides[4], sides[2], sides[0])};
+    } else if constexpr (std::is_same_v<Extent, Size2>) {
       return {input, Size2(sides[2], sides[0])};
     } else {
       return {input, sides[0]};
+    }
+  }
+  if constexpr (requires { o.causal; }) {
+    if (o.causal) {
+      sides[4] += sides[5];
+      sides[5] = 0;
     }
   }
   const OpScope scope(type);
@@ -256,6 +267,30 @@ Tensor Conv2d::activated(const Tensor& input, const Activation& activation) cons
                  .activation = activation});
 }
 
+Conv3d::Conv3d(std::int64_t in_channels, std::int64_t out_channels, const Conv3dOptions& options)
+    : Module("Conv3d"), options_(options) {
+  const Layout made = layout("Conv3d", in_channels, out_channels, options);
+  check(made);
+  set_description(describe(made));
+  make_parameters(*this, made);
+}
+
+Tensor Conv3d::operator()(const Tensor& input) const {
+  return hooked(input, [&](const Tensor& x) { return activated(x, {}); });
+}
+
+Tensor Conv3d::activated(const Tensor& input, const Activation& activation) const {
+  check_not_moved_from("Conv3d");
+  const auto [x, padding] = padded<Size3>("Conv3d", input, options_);
+  return conv3d(x, weight, bias,
+                {.stride = options_.stride,
+                 .padding = padding,
+                 .dilation = options_.dilation,
+                 .groups = options_.groups,
+                 .activation = activation,
+                 .causal = options_.causal});
+}
+
 ConvTranspose1d::ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels,
                                  const ConvTranspose1dOptions& options)
     : Module("ConvTranspose1d"), options_(options) {
@@ -316,6 +351,39 @@ Tensor ConvTranspose2d::activated(const Tensor& input, const Activation& activat
                                           .output_size = {around(size.h, padding.h), around(size.w, padding.w)},
                                           .activation = folds ? Activation() : activation});
   return folds ? folded("ConvTranspose2d", result, axes(padding), options_.padding_mode, bias, activation) : result;
+}
+
+ConvTranspose3d::ConvTranspose3d(std::int64_t in_channels, std::int64_t out_channels,
+                                 const ConvTranspose3dOptions& options)
+    : Module("ConvTranspose3d"), options_(options) {
+  const Layout made = layout("ConvTranspose3d", in_channels, out_channels, options);
+  check(made);
+  if (checkerboard_warning()) warn_of_checkerboards(made);
+  set_description(describe(made));
+  make_parameters(*this, made);
+}
+
+Tensor ConvTranspose3d::operator()(const Tensor& input, const OutputSize3d& call) const {
+  return hooked(input, [&](const Tensor& x) { return activated(x, {}, call); });
+}
+
+Tensor ConvTranspose3d::activated(const Tensor& input, const Activation& activation, const OutputSize3d& call) const {
+  check_not_moved_from("ConvTranspose3d");
+  const Size3 &size = call.output_size, &extra = options_.output_padding, &padding = options_.padding;
+  const bool folds = options_.padding_mode != PadMode::kConstant;
+  const auto around = [&](std::int64_t asked, std::int64_t pad) {
+    return folds && asked != 0 ? asked + 2 * pad : asked;
+  };
+  const Tensor result = conv_transpose3d(
+      input, weight, folds ? Tensor() : Tensor(bias),
+      {.stride = options_.stride,
+       .padding = folds ? Size3(0) : padding,
+       .output_padding = {padding_of(size.d, extra.d), padding_of(size.h, extra.h), padding_of(size.w, extra.w)},
+       .dilation = options_.dilation,
+       .groups = options_.groups,
+       .output_size = {around(size.d, padding.d), around(size.h, padding.h), around(size.w, padding.w)},
+       .activation = folds ? Activation() : activation});
+  return folds ? folded("ConvTranspose3d", result, axes(padding), options_.padding_mode, bias, activation) : result;
 }
 
 }  // namespace adjoint::nn

@@ -48,6 +48,14 @@ struct Padding2 : Size2 {
   Padding2(const char (&name)[N]) : Size2(Padding1::named(name)) {}  // NOLINT(google-explicit-constructor)
 };
 
+/// For each of three axes: a number for all, {d, h, w}, kSame, "same" or "valid".
+struct Padding3 : Size3 {
+  using Size3::Size3;
+  constexpr Padding3(const Size3& size) : Size3(size) {}  // NOLINT(google-explicit-constructor)
+  template <std::size_t N>
+  Padding3(const char (&name)[N]) : Size3(Padding1::named(name)) {}  // NOLINT(google-explicit-constructor)
+};
+
 struct Conv1dOptions {
   ByName by_name = {};
   std::int64_t kernel_size = 0, stride = 1;
@@ -65,6 +73,19 @@ struct Conv2dOptions {
   bool bias = true;
   Named<PadMode> padding_mode = PadMode::kConstant;
 };
+struct Conv3dOptions {
+  ByName by_name = {};
+  Size3 kernel_size = {}, stride = 1;
+  Padding3 padding = 0;
+  Size3 dilation = 1;
+  std::int64_t groups = 1;
+  bool bias = true;
+  Named<PadMode> padding_mode = PadMode::kConstant;
+  /// If true, the depth is time: all of its padding is in front. No result then depends on later input if the padding
+  /// is kSame, or half of dilation (kernel_size - 1). The input is not copied for zeros, unless kSame adds an odd
+  /// number of them along an axis. PyTorch has no such option.
+  bool causal = false;
+};
 struct ConvTranspose1dOptions {
   ByName by_name = {};
   std::int64_t kernel_size = 0, stride = 1, padding = 0, output_padding = 0, dilation = 1, groups = 1;
@@ -74,6 +95,13 @@ struct ConvTranspose1dOptions {
 struct ConvTranspose2dOptions {
   ByName by_name = {};
   Size2 kernel_size = {}, stride = 1, padding = 0, output_padding = 0, dilation = 1;
+  std::int64_t groups = 1;
+  bool bias = true;
+  Named<PadMode> padding_mode = PadMode::kConstant;
+};
+struct ConvTranspose3dOptions {
+  ByName by_name = {};
+  Size3 kernel_size = {}, stride = 1, padding = 0, output_padding = 0, dilation = 1;
   std::int64_t groups = 1;
   bool bias = true;
   Named<PadMode> padding_mode = PadMode::kConstant;
@@ -101,6 +129,11 @@ struct OutputSize1d {
 /// which keeps its output_padding.
 struct OutputSize2d {
   Size2 output_size = 0;
+};
+
+/// The same for depth, height and width.
+struct OutputSize3d {
+  Size3 output_size = 0;
 };
 
 /// (N, in_channels, L) -> (N, out_channels, L'); conv1d has the arithmetic.
@@ -147,6 +180,29 @@ class ADJOINT_API Conv2d : public Module {
 
  private:
   Conv2dOptions options_;
+};
+
+/// (N, in_channels, D, H, W) -> (N, out_channels, D', H', W'); conv3d has the arithmetic.
+class ADJOINT_API Conv3d : public Module {
+ public:
+  Conv3d(std::int64_t in_channels, std::int64_t out_channels, const Conv3dOptions& options);
+  Conv3d(std::int64_t in_channels, std::int64_t out_channels, const Size3& kernel_size, const Conv3dOptions& options)
+      : Conv3d(in_channels, out_channels, detail::with_kernel_size("Conv3d", options, kernel_size)) {}
+  Conv3d(std::int64_t in_channels, std::int64_t out_channels, const Size3& kernel_size, const Size3& stride = 1,
+         const Padding3& padding = 0, const Size3& dilation = 1, std::int64_t groups = 1, bool with_bias = true)
+      : Conv3d(in_channels, out_channels,
+               Conv3dOptions{{}, kernel_size, stride, padding, dilation, groups, with_bias}) {}
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
+  Tensor operator()(const Tensor& input) const;
+  /// activate((*this)(input), activation), as one operator.
+  Tensor activated(const Tensor& input, const Activation& activation) const;
+  const Conv3dOptions& options() const { return options_; }
+
+  Parameter weight;  // (out_channels, in_channels / groups, kd, kh, kw)
+  Parameter bias;    // (out_channels); undefined without one
+
+ private:
+  Conv3dOptions options_;
 };
 
 /// (N, in_channels, L) -> (N, out_channels, L'); conv_transpose1d has the arithmetic.
@@ -201,6 +257,33 @@ class ADJOINT_API ConvTranspose2d : public Module {
 
  private:
   ConvTranspose2dOptions options_;
+};
+
+/// (N, in_channels, D, H, W) -> (N, out_channels, D', H', W'); conv_transpose3d has the arithmetic.
+class ADJOINT_API ConvTranspose3d : public Module {
+ public:
+  ConvTranspose3d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose3dOptions& options);
+  ConvTranspose3d(std::int64_t in_channels, std::int64_t out_channels, const Size3& kernel_size,
+                  const ConvTranspose3dOptions& options)
+      : ConvTranspose3d(in_channels, out_channels, detail::with_kernel_size("ConvTranspose3d", options, kernel_size)) {}
+  ConvTranspose3d(std::int64_t in_channels, std::int64_t out_channels, const Size3& kernel_size,
+                  const Size3& stride = 1, const Size3& padding = 0, const Size3& output_padding = 0,
+                  std::int64_t groups = 1, bool with_bias = true, const Size3& dilation = 1)
+      : ConvTranspose3d(
+            in_channels, out_channels,
+            ConvTranspose3dOptions{{}, kernel_size, stride, padding, output_padding, dilation, groups, with_bias}) {}
+  /// up(x), or up(x, {.output_size = {depth, height, width}}).
+  Tensor forward(const Tensor& input, const OutputSize3d& call = {}) const { return (*this)(input, call); }
+  Tensor operator()(const Tensor& input, const OutputSize3d& call = {}) const;
+  /// activate((*this)(input, call), activation), as one operator.
+  Tensor activated(const Tensor& input, const Activation& activation, const OutputSize3d& call = {}) const;
+  const ConvTranspose3dOptions& options() const { return options_; }
+
+  Parameter weight;  // (in_channels, out_channels / groups, kd, kh, kw)
+  Parameter bias;    // (out_channels); undefined without one
+
+ private:
+  ConvTranspose3dOptions options_;
 };
 
 }  // namespace adjoint::nn

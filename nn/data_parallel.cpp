@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::int64_t kLeastBucket = std::int64_t{1} << 20, kBuckets = 8;
 constexpr std::int64_t kManyBytes = std::int64_t{64} << 20;
-// Leaves 128 of 132 multiprocessors: a power of two that tiles fill. With so few blocks, sums take longer than a sweep
+// Leaves 128 of 132 multiprocessors: a power of two that tiles fill. With so few blocks, sums are slower than a sweep
 // of 16-bit products, which shares with more.
 constexpr int kFewCtas = 4, kCtasBesideHalves = 16;
 
@@ -86,7 +86,7 @@ class Reducer::Sink final : public PlacingSink {
     if (std::find(active.begin(), active.end(), true) == active.end()) return false;
     own_ = reaches;
     if (options_.find_unused_parameters && Capture::current() == nullptr) own_ = any_rank(reaches);
-    const bool passed = !options_.find_unused_parameters && tape == forward_tape_;  // on every rank or on none
+    const bool passed = !options_.find_unused_parameters && tape == forward_tape_;  // on every rank or on no rank
     if (own_ || passed) ++sweeps_;
     if (own_) set_active(active);
     return own_;
@@ -195,7 +195,7 @@ class Reducer::Sink final : public PlacingSink {
     for (std::size_t i = 0; i < std::max(now.size(), entries_.size()); ++i) {
       ADJOINT_CHECK(i < std::min(now.size(), entries_.size()) && now[i].second.impl() == entries_[i].leaf.impl(),
                     "{}: parameters must be those that it was made with; got {} '{}'; make DataParallel anew", kName,
-                    i < now.size() ? "another tensor as" : "none any more as",
+                    i < now.size() ? "another tensor as" : "no tensor any more as",
                     i < now.size() ? now[i].first : entries_[i].name);
     }
   }
@@ -210,7 +210,7 @@ class Reducer::Sink final : public PlacingSink {
     return any.item<int>() != 0;
   }
 
-  // Buckets hold the active parameters; another set of them rebuilds the buckets, on every rank or on none.
+  // Buckets hold the active parameters; another set of them rebuilds the buckets, on every rank or on no rank.
   void set_active(const std::vector<bool>& active) {
     bool same = true;
     for (std::size_t i = 0; i < entries_.size(); ++i) {
@@ -363,8 +363,8 @@ class Reducer::Sink final : public PlacingSink {
     }
   }
 
-  // Sums the last bucket, in the sweep's own stream. The same call, which takes no longer, also gives every rank rank
-  // 0's buffers.
+  // Sums the last bucket, in the sweep's own stream. The same call also gives every rank rank 0's buffers, at no extra
+  // cost.
   void launch_last() {
     std::vector<Part> parts{sum_of(launched_, 0)};
     NamedTensors others;
@@ -428,6 +428,7 @@ void convert_sync_batchnorm(const nn::Module& module) {
   const auto convert = [](nn::detail::BatchNorm& norm) { norm.set_sync(true); };
   module.visit<nn::BatchNorm1d>(convert);
   module.visit<nn::BatchNorm2d>(convert);
+  module.visit<nn::BatchNorm3d>(convert);
 }
 
 }  // namespace adjoint::distributed

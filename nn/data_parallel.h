@@ -32,10 +32,10 @@ struct DataParallelOptions {
   /// A bucket is full at this many bytes, or at an eighth of all gradients' but at least a MiB, whichever is less: no
   /// sweep hides the sum of the last bucket.
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
-  /// Parameters without a gradient count as zeros if other ranks have one, and keep none if no rank has. Otherwise they
-  /// are an error that names them. A rank whose loss uses none of them takes part with zeros. Each backward(), of any
-  /// loss, therefore begins by asking whether any rank's loss uses one, and ranks must make equally many such calls,
-  /// not counting those in no_sync().
+  /// A parameter without a gradient counts as zeros if other ranks have one; if no rank has, it stays without. If
+  /// false, such parameters are an error that names them. A rank whose loss uses no parameter takes part with zeros.
+  /// Each backward() of any loss therefore first asks all ranks if a loss uses a parameter, and ranks must make equally
+  /// many such calls, not counting those in no_sync().
   bool find_unused_parameters = false;
   /// Buffers of modules in training mode become rank 0's at the end of each sweep that sums gradients.
   bool broadcast_buffers = true;
@@ -80,17 +80,17 @@ class ADJOINT_API Reducer {
 /// the set has changed, and is not empty, the buckets are rebuilt.
 ///
 /// Each backward() averages the gradients that it adds to .grad(), and those that were there before. Gradients are
-/// computed in their places in the buckets, whose addresses stay. A bucket whose last gradient is final is summed at
-/// once, on its own stream, while the sweep continues. The buckets, the same on every rank, follow the order in which
-/// rank 0 got its gradients in the first sweep. .grad() is a part of its bucket, which the next sweep overwrites unless
-/// a handle on it exists. A sweep that reaches none of the parameters on any rank sums nothing; nor do sweeps of
-/// Tape::gradient. A sweep's errors are those of the collectives, parameters without a gradient, and a parameter that
-/// was assigned, added or removed since. A rank whose loss used no parameter, while others' did, gets an error in its
-/// next sweep if the module was called under that loss's tape.
+/// computed in their places in the buckets, whose addresses stay. As soon as a bucket's last gradient is final, the
+/// bucket is summed on its own stream while the sweep continues. The buckets, the same on every rank, follow the order
+/// in which rank 0 got its gradients in the first sweep. .grad() is a part of its bucket, which the next sweep
+/// overwrites unless a handle on it exists. A sweep that reaches none of the parameters on any rank sums nothing; nor
+/// do sweeps of Tape::gradient. A sweep's errors are those of the collectives, parameters without a gradient, and a
+/// parameter that was assigned, added or removed since. A rank whose loss used no parameter, while others' did, gets an
+/// error in its next sweep if the module was called under that loss's tape.
 ///
-/// A captured step (GraphedStep) also holds the sums. It throws Error if buckets are built in it, if .grad() is in the
-/// buckets when the sweep begins (call zero_grad() first; accumulate with no_sync()), with find_unused_parameters, and
-/// if GPUs are summed without NCCL.
+/// A captured step (GraphedStep) also holds the sums. A sweep in a captured step throws Error if it builds buckets, if
+/// .grad() is in the buckets when the sweep begins (call zero_grad() first; accumulate with no_sync()), with
+/// find_unused_parameters, and if GPUs are summed without NCCL.
 template <class M>
 class DataParallel {
  public:
@@ -140,8 +140,8 @@ class DataParallel {
   Owned<detail::Reducer> reducer_;
 };
 
-/// Makes every BatchNorm1d and BatchNorm2d below `module` take its statistics over all ranks' batches in training
-/// (PyTorch's SyncBatchNorm), differentiable to any order. Ranks may have different numbers of samples.
+/// Makes every BatchNorm1d, BatchNorm2d and BatchNorm3d below `module` take its statistics over all ranks' batches in
+/// training (PyTorch's SyncBatchNorm), differentiable to any order. Ranks may have different numbers of samples.
 ADJOINT_API void convert_sync_batchnorm(const nn::Module& module);
 
 }  // namespace adjoint::distributed

@@ -22,7 +22,7 @@ namespace adjoint::nn {
 
 class Module;
 
-/// Keeps parameters frozen while it lives. If several share a parameter, each keeps it frozen.
+/// Keeps parameters frozen while it lives. A parameter that several Frozen share stays frozen until the last one ends.
 class ADJOINT_API Frozen {
  public:
   Frozen() = default;
@@ -30,7 +30,8 @@ class ADJOINT_API Frozen {
   Frozen& operator=(Frozen&& other) noexcept;
   ~Frozen();
 
-  /// Makes the parameters writable again, and releases their packed forms. Not while another thread computes with them.
+  /// Makes the parameters writable again, and releases their packed forms. No other thread may compute with them
+  /// meanwhile.
   void unfreeze();
   /// Bytes of the forms kept now, on all devices.
   std::size_t kept_bytes() const;
@@ -46,11 +47,11 @@ class ADJOINT_API Frozen {
 };
 
 /// Freezes the elements of every parameter of `module`. Results keep their bits. A convolution or transposed
-/// convolution whose kernel packs its filter, or copies it into another order, then does so in the first call of its
-/// shapes on a stream, and keeps the packed form: up to eight forms of a filter, each about as large as the filter, or
-/// twice as large in float32; later calls of other shapes pack as usual. Calls that a CUDA graph captures also pack as
-/// usual, and so do filters that each call recomputes: by casts (autocast.h) and reparametrisations (reparametrize.h),
-/// and those of half precision on the CPU.
+/// convolution whose kernel packs or reorders its filter then packs it only in the first call of its shapes on a
+/// stream, and keeps the packed form: up to eight forms of a filter, each about as large as the filter, or twice as
+/// large in float32; later calls of other shapes pack as usual. Calls that a CUDA graph captures also pack as usual,
+/// and so do filters that each call recomputes: by casts (autocast.h) and reparametrisations (reparametrize.h), and
+/// those of half precision on the CPU.
 ///
 /// Meanwhile every write to a parameter through a tensor throws Error, also in optimisers and load_state_dict, and so
 /// does Module::to. Writes through a pointer from before go unnoticed, and results use the old elements. A clone() is

@@ -24,7 +24,7 @@ namespace adjoint::nn {
 
 namespace detail {
 
-/// While it lives, `tensors` stand in the slots of `module` that their names are the paths of.
+/// While it lives, `tensors` replace those in the slots of `module` that they name by path.
 class ADJOINT_API ReplacedTensors {
  public:
   ReplacedTensors(const Module& module, const NamedTensors& tensors);
@@ -39,10 +39,10 @@ class ADJOINT_API ReplacedTensors {
 }  // namespace detail
 
 /// module(inputs...) with the parameters and buffers that `tensors` names ("encoder.0.weight") replaced for the length
-/// of the call. Afterwards the module has its own again, even if the call throws. A tensor in
-/// several places is replaced in all of them. The tensors may be results of recorded operations, which gradients go
-/// through, to any order. A buffer that the call changes, such as BatchNorm's statistics, is the one given. A
-/// reparametrised weight is replaced by its parts ("weight_g"). No other thread may use the module meanwhile.
+/// of the call. Afterwards the module has its previous tensors, even if the call throws. A tensor in several places is
+/// replaced in all of them. The tensors may be results of recorded operations, which gradients go through, to any
+/// order. A buffer that the call changes, such as BatchNorm's statistics, is the one given. A reparametrised weight is
+/// replaced by its parts ("weight_g"). No other thread may use the module meanwhile.
 ///
 /// Throws Error for a name that the module does not have, or twice, for undefined tensors and other shapes than the
 /// module's.

@@ -1,4 +1,4 @@
-// Functions of ops/functions.h as modules, with PyTorch's options; and two that rearrange or compare.
+// Functions of ops/functions.h as modules, with PyTorch's options; and two modules that rearrange or compare.
 #pragma once
 
 #include <adjoint/nn/activation.h>

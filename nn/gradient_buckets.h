@@ -32,7 +32,7 @@ struct Bucket {
 
 /// Buckets, each of one dtype and closed at `full` bytes, of the entries at `order`; sets the entries' places.
 std::vector<Bucket> buckets_of(std::vector<Entry>& entries, const std::vector<std::size_t>& order, std::int64_t full);
-/// Returns true if nothing holds the gradients of the last sweep any more, not even a graph.
+/// Returns true if no object, not even a graph, still holds the gradients of the last sweep.
 bool is_free(const Bucket& bucket, const std::vector<Entry>& entries, Device device);
 /// Allocates new memory, also for the slots. Holders of the last gradients keep theirs.
 void make_room(Bucket& bucket, std::vector<Entry>& entries, Device device);

@@ -1,6 +1,6 @@
 // Initialisers fill a tensor in place and draw from the default generator. They are never recorded: a leaf may be
-// initialised while a tape records, as in a module that is made there. They throw Error for a tensor that such a tape
-// has already used, and for bounds, means and deviations as Tensor::uniform_ and normal_ do.
+// initialised while a tape records, as in a module's constructor. They throw Error for a tensor that such a tape has
+// already used, and for bounds, means and deviations as Tensor::uniform_ and normal_ do.
 //
 // fan_in is size(1) times the taps, and fan_out is size(0) times the taps, as in PyTorch, also for a transposed
 // convolution's weight (in, out / groups, taps).

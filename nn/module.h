@@ -14,8 +14,8 @@
 //     nn::Parameter scale = register_parameter("scale", ones({1}));
 //   };
 //
-// Layers are called: conv(x). conv.forward(x) is the same, hooks included, as for every Child; a module of one's own
-// may have a `forward` beside its operator().
+// Layers are called: conv(x). conv.forward(x) is the same, hooks included, as for every Child; a program's module may
+// have a `forward` besides its operator().
 //
 // Members are initialised in their order of declaration: declare values that a child needs before it.
 //
@@ -26,7 +26,7 @@
 //
 // The registry is the single source of truth. Parameter, Buffer and Child read the module's registry, and assigning to
 // one registers the new value: after `block.scale = t` or `block.conv = nn::Conv2d(...)` every copy of the block
-// computes with the new one, and parameters() lists it. An optimiser that was made before still holds the old one.
+// computes with the new one, and parameters() lists it. An optimiser that was made earlier still holds the old one.
 // Members of type Tensor or Conv2d can be made from the same calls; they are handles on the originally registered
 // objects, and assigning to them registers nothing.
 //
@@ -58,8 +58,8 @@ struct LoadOptions {
   /// Skips tensors of another shape, which stay unchanged in the module, instead of throwing an error.
   bool ignore_mismatched_sizes = false;
   /// Renames loaded tensors: each match of a pattern, a regular expression (ECMAScript), in a name is replaced by the
-  /// text beside it, in which $1 stands for the first parentheses. Patterns apply in order, each to the result of the
-  /// previous one: {{"^module\\.", ""}, {"\\.gamma$", ".weight"}}.
+  /// text beside it, in which $1 is the match of the first parentheses. Patterns apply in order, each to the result of
+  /// the previous one: {{"^module\\.", ""}, {"\\.gamma$", ".weight"}}.
   std::vector<std::pair<std::string, std::string>> rename = {};
 };
 
@@ -96,7 +96,7 @@ struct ParameterPart {
   std::string alias = {};
 };
 
-/// How a parameter is computed from others.
+/// The computation of a parameter from others.
 struct Reparametrization {
   std::string kind;  // "weight_norm"
   std::vector<ParameterPart> parts;
@@ -156,10 +156,10 @@ class ADJOINT_API Module {
   // ---- State. Every parameter and buffer by name, outside every tape; they share elements with the module.
 
   NamedTensors state_dict() const;
-  /// Copies the values in, onto the module's device. They may be the module's own, under other names. For a tensor that
-  /// is registered in several places one of its names is enough. Throws one Error that lists every name that is
-  /// missing, unexpected, or has another shape or dtype, and Error for .rename patterns that are invalid, or map two
-  /// tensors to one name; nothing has changed then.
+  /// Copies the values in, onto the module's device. They may be the module's own, under other names. A tensor that is
+  /// registered in several places needs only one of its names. Throws one Error that lists every name that is missing,
+  /// unexpected, or has another shape or dtype, and Error for .rename patterns that are invalid, or map two tensors to
+  /// one name; nothing has changed then.
   LoadReport load_state_dict(const NamedTensors& state, const LoadOptions& options = {});
 
   /// Other names under which load_state_dict finds tensors, each with the state's own.
@@ -203,9 +203,9 @@ class ADJOINT_API Module {
     return add_child("register_module", name, std::move(child));
   }
 
-  // ---- Reparametrisation (reparametrize.h has PyTorch's). A parameter is then computed from other
-  // parameters and buffers of the module whenever it is read. Every layer, and every fused form of it, thus computes
-  // with the parts' present values, and a tape records the computation.
+  // ---- Reparametrisation (reparametrize.h has PyTorch's). A parameter is then computed from other parameters and
+  // buffers of the module whenever it is read. Every layer, and every fused form of it, therefore computes with the
+  // parts' present values, and a tape records this.
 
   /// From now on how.make computes the parameter `name`; the parts are registered in its place. Optimisers that were
   /// made before still hold the old parameter. Throws Error if there is no such parameter or it is already computed,
@@ -233,7 +233,7 @@ class ADJOINT_API Module {
   /// forward(input), between the module's hooks. Errors begin with the module's path.
   template <class F>
   Tensor hooked(const Tensor& input, const F& forward) const {
-    // Two pointers, because every layer would instantiate a std::function wherever its header is included.
+    // Two pointers: with a std::function, every layer would instantiate it wherever its header is included.
     return run_hooked(input, &forward,
                       [](const void* f, const Tensor& x) -> Tensor { return (*static_cast<const F*>(f))(x); });
   }
@@ -284,7 +284,7 @@ class ADJOINT_API Module {
   friend ADJOINT_API std::string to_string(const Module& module);
 };
 
-/// The elements of all tensors one after the other, 1-D and recorded; and the way back, in place and never recorded.
+/// The elements of all tensors one after the other, 1-D and recorded; and the inverse, in place and never recorded.
 /// Throw Error for several devices or dtypes, and for a vector of another number of elements.
 ADJOINT_API Tensor parameters_to_vector(const std::vector<Tensor>& parameters);
 ADJOINT_API void vector_to_parameters(const Tensor& vector, std::vector<Tensor> parameters);

@@ -36,7 +36,7 @@ struct ModuleCall::Watched {
 void ModuleCall::begin(const Module& module) {
   if (module.state_ == nullptr) return;
   const Module::State& state = *module.state_;
-  // A Child, a Layer and the module itself tell of one call.
+  // A Child, a Layer and the module itself report the same call.
   const bool again = &state == innermost_module;
   if (!again && ModuleCalls::watched_by(ModuleWatcher::kHooks)) state.called();
   auto watched = std::make_unique<Watched>();
@@ -99,12 +99,12 @@ void Module::State::tell_of_hooks() {
   prove();
   if (pre_hooks.empty() && hooks.empty()) return;
   adjoint::detail::warn(fmt::format(
-      "register_forward_hook: a module's call must run its hooks; got a call of {} (a {}) that ran none; return "
+      "register_forward_hook: a module's call must run its hooks; got a call of {} (a {}) that did not; return "
       "hooked(input, [&](const Tensor& x) {{ ... }}) from its operator()",
       path(true), type));
 }
 
-// A program may call a part of a module by itself. A part that is called twice is taken to be called by the module.
+// A program may call a part of a module alone. A part that is called twice is taken to be called by the module.
 void Module::State::called() const {
   std::vector<std::shared_ptr<const State>> above;
   for (auto owner = first_place().second; owner != nullptr; owner = above.back()->first_place().second) {

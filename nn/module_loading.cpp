@@ -124,7 +124,7 @@ LoadReport Module::load_state_dict(const NamedTensors& state, const LoadOptions&
                 "load_state_dict: names, shapes and dtypes must be the module's ({}){}{}{}", type(),
                 list("missing", report.missing), list("unexpected", report.unexpected), list("mismatched", mismatched));
 
-  // Before anything is written, whatever may fail is done, and whatever is about to be overwritten is copied.
+  // All steps that may fail, and copies of the elements to be overwritten, come before the first write.
   std::unordered_set<const Storage*> written;
   for (const auto& [own, source] : copies) {
     if (own.impl()->storage->forms() != nullptr) frozen_weight("load_state_dict", *this, own);

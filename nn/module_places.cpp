@@ -1,4 +1,4 @@
-// Where modules stand in others: the slots that hold them, and the path from the outermost one.
+// The places of modules in others: the slots that hold them, and the path from the outermost one.
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/base/forked.h>
 #include <adjoint/nn/module_state.h>
@@ -13,7 +13,7 @@
 namespace adjoint::nn {
 namespace {
 
-// Threads may put one module into trees of their own.
+// Threads may put one module into separate trees.
 std::mutex places_guard;
 const HeldAtFork places_at_fork(places_guard);
 
@@ -74,7 +74,7 @@ void detail::tell_path(const Module& module, Error& error) {
   try {
     const std::string path = module.state_->path(), message = error.what();
     if (path.empty() || message.starts_with(path + ".") || message.starts_with(path + ": ")) return;
-    // The same exception continues, whatever its class.
+    // The same exception continues, with its class.
     static_cast<std::runtime_error&>(error) = std::runtime_error(path + ": " + message);
   } catch (const std::bad_alloc&) {
     return;  // no memory for a longer message

@@ -1,4 +1,4 @@
-// Computed parameters: the slot holds the computation, and the parts take their places beside it.
+// Computed parameters: the slot holds the computation, and the parts get slots beside it.
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/nn/module_state.h>
 

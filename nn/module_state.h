@@ -34,7 +34,7 @@ struct Module::State {
   std::vector<std::pair<std::uint64_t, ForwardHook>> hooks;
   std::uint64_t next_hook = 1;
   std::atomic<bool> unproven = false;                // it has hooks, none of which ran yet
-  std::atomic<bool> proven = false;                  // they ran, or it was told
+  std::atomic<bool> proven = false;                  // they ran, or the warning was printed
   std::atomic<const State*> called_below = nullptr;  // while unproven: the part of it that was called first
 
   State() = default;
@@ -53,8 +53,8 @@ struct Module::State {
   // It is called: the modules around it should have run their hooks by now.
   void called() const;
 
-  // "decoder.2.up", from the outermost module that holds this one; empty for a module without a parent. Of several
-  // places the first counts. With `typed` the outermost module's type comes first: "Generator.decoder.2.up".
+  // "decoder.2.up", from the outermost module that holds this one; empty for a module without a parent. If there are
+  // several places, the first counts. With `typed` the outermost module's type comes first: "Generator.decoder.2.up".
   std::string path(bool typed = false) const;
   // The first of this module's places, and the module that has it; nulls if it has no place.
   std::pair<std::shared_ptr<const ChildSlot>, std::shared_ptr<const State>> first_place() const;
@@ -99,7 +99,7 @@ struct Module::State {
     return names_.contains(name);
   }
 
-  // Returns true if it is `other`, or stands somewhere below it.
+  // Returns true if it is `other` or a descendant of it.
   bool stands_in(const State& other) const;
 
  private:
@@ -114,8 +114,8 @@ inline std::string join(const std::string& path, const std::string& name) {
   return path.empty() ? name : path + "." + name;
 }
 
-/// Reserves room for one more at the end, so that adding it does not throw, with push_back's growth: a number of them
-/// takes proportional time.
+/// Reserves room for one more at the end, so that adding it does not throw; grows as push_back does, in amortised
+/// constant time.
 template <class T>
 void reserve_one(std::vector<T>& list) {
   if (list.size() == list.capacity()) list.reserve(std::max<std::size_t>(4, 2 * list.capacity()));

@@ -254,7 +254,9 @@ Conv folded(const Conv& conv, const Norm& norm, std::size_t channel_axis) {
 
 Conv1d fold_batch_norm(const Conv1d& conv, const BatchNorm1d& norm) { return folded(conv, norm, 0); }
 Conv2d fold_batch_norm(const Conv2d& conv, const BatchNorm2d& norm) { return folded(conv, norm, 0); }
+Conv3d fold_batch_norm(const Conv3d& conv, const BatchNorm3d& norm) { return folded(conv, norm, 0); }
 ConvTranspose1d fold_batch_norm(const ConvTranspose1d& conv, const BatchNorm1d& norm) { return folded(conv, norm, 1); }
 ConvTranspose2d fold_batch_norm(const ConvTranspose2d& conv, const BatchNorm2d& norm) { return folded(conv, norm, 1); }
+ConvTranspose3d fold_batch_norm(const ConvTranspose3d& conv, const BatchNorm3d& norm) { return folded(conv, norm, 1); }
 
 }  // namespace adjoint::nn

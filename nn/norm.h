@@ -36,7 +36,7 @@ struct BatchNormOptions {
 };
 struct InstanceNormOptions {
   double eps = 1e-5;
-  /// As in BatchNorm, but batches are counted only if it is empty: PyTorch counts none of them here.
+  /// As in BatchNorm, but batches are counted only if it is empty: PyTorch counts no batch here.
   std::optional<double> momentum = 0.1;
   bool affine = false;
   bool track_running_stats = false;
@@ -57,7 +57,7 @@ class ADJOINT_API RunningNorm : public Module {
  protected:
   RunningNorm(const char* type, std::int64_t num_features, const BatchNormOptions& options);
   void check(const Tensor& input, std::int64_t least, std::int64_t most, std::int64_t channel_axis) const;
-  /// Returns true if the input's own statistics are used; existing running ones then follow them.
+  /// Returns true if the call uses the input's own statistics; it then updates existing running ones.
   bool uses_input() const { return training() || !running_mean.defined(); }
   /// The share of a batch in running statistics.
   double share() const;
@@ -120,6 +120,16 @@ class ADJOINT_API BatchNorm2d : public detail::BatchNorm {
   }
 };
 
+/// (N, C, D, H, W).
+class ADJOINT_API BatchNorm3d : public detail::BatchNorm {
+ public:
+  ADJOINT_NORM_CONSTRUCTORS(BatchNorm3d, BatchNorm, BatchNormOptions)
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
+  Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
+    return hooked(input, [&](const Tensor& x) { return normalized(x, 5, 5, behind); });
+  }
+};
+
 /// (N, C, ...), of any number of axes: a BatchNorm whose statistics cover all ranks' batches.
 class ADJOINT_API SyncBatchNorm : public detail::BatchNorm {
  public:
@@ -136,14 +146,15 @@ class ADJOINT_API SyncBatchNorm : public detail::BatchNorm {
   }
 };
 
-/// Every BatchNorm below the module, and the module itself if it is one, takes the statistics of all ranks' batches
-/// from now on (set_sync). Returns the module.
+/// From now on every BatchNorm below the module, or the module itself, uses all ranks' batches for its statistics
+/// (set_sync). Returns the module.
 template <std::derived_from<Module> M>
 M convert_sync_batchnorm(M module) {
   const auto sync = [](auto& norm) { norm.set_sync(true); };
   if constexpr (std::derived_from<M, detail::BatchNorm>) sync(module);
   module.template visit<BatchNorm1d>(sync);
   module.template visit<BatchNorm2d>(sync);
+  module.template visit<BatchNorm3d>(sync);
   return module;
 }
 
@@ -164,6 +175,16 @@ class ADJOINT_API InstanceNorm2d : public detail::InstanceNorm {
   Tensor forward(const Tensor& input) const { return (*this)(input); }
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
     return hooked(input, [&](const Tensor& x) { return normalized(x, 4, behind); });
+  }
+};
+
+/// (N, C, D, H, W) or (C, D, H, W).
+class ADJOINT_API InstanceNorm3d : public detail::InstanceNorm {
+ public:
+  ADJOINT_NORM_CONSTRUCTORS(InstanceNorm3d, InstanceNorm, InstanceNormOptions)
+  Tensor forward(const Tensor& input) const { return (*this)(input); }
+  Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
+    return hooked(input, [&](const Tensor& x) { return normalized(x, 5, behind); });
   }
 };
 
@@ -245,7 +266,9 @@ class ADJOINT_API RMSNorm : public Module {
 /// shares nothing with the two. Throws Error for a norm that does not track statistics, and if channels differ.
 ADJOINT_API Conv1d fold_batch_norm(const Conv1d& conv, const BatchNorm1d& norm);
 ADJOINT_API Conv2d fold_batch_norm(const Conv2d& conv, const BatchNorm2d& norm);
+ADJOINT_API Conv3d fold_batch_norm(const Conv3d& conv, const BatchNorm3d& norm);
 ADJOINT_API ConvTranspose1d fold_batch_norm(const ConvTranspose1d& conv, const BatchNorm1d& norm);
 ADJOINT_API ConvTranspose2d fold_batch_norm(const ConvTranspose2d& conv, const BatchNorm2d& norm);
+ADJOINT_API ConvTranspose3d fold_batch_norm(const ConvTranspose3d& conv, const BatchNorm3d& norm);
 
 }  // namespace adjoint::nn

@@ -1,4 +1,4 @@
-// Constructors that take PyTorch's positional numbers beside options.
+// Constructors with PyTorch's positional numbers, besides those with options.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Padding as modules: nn::ReflectionPad2d(1), nn::ReplicationPad2d({left, right, top, bottom}). They pad the last axes,
-// whatever the others are; ops/pad/pad.h has the rules.
+// Padding as modules: nn::ReflectionPad2d(1), nn::ReplicationPad2d({left, right, top, bottom}). They pad the last axes
+// and accept any others; ops/pad/pad.h has the rules.
 #pragma once
 
 #include <adjoint/nn/module.h>
@@ -42,12 +42,16 @@ class ADJOINT_API Padding : public Module {
   };
 ADJOINT_PAD(ReflectionPad1d, 1, PadMode::kReflect)
 ADJOINT_PAD(ReflectionPad2d, 2, PadMode::kReflect)
+ADJOINT_PAD(ReflectionPad3d, 3, PadMode::kReflect)
 ADJOINT_PAD(ReplicationPad1d, 1, PadMode::kReplicate)
 ADJOINT_PAD(ReplicationPad2d, 2, PadMode::kReplicate)
+ADJOINT_PAD(ReplicationPad3d, 3, PadMode::kReplicate)
 ADJOINT_PAD(CircularPad1d, 1, PadMode::kCircular)
 ADJOINT_PAD(CircularPad2d, 2, PadMode::kCircular)
+ADJOINT_PAD(CircularPad3d, 3, PadMode::kCircular)
 ADJOINT_PAD(ZeroPad1d, 1, PadMode::kConstant)
 ADJOINT_PAD(ZeroPad2d, 2, PadMode::kConstant)
+ADJOINT_PAD(ZeroPad3d, 3, PadMode::kConstant)
 #undef ADJOINT_PAD
 
 #define ADJOINT_PAD(Name, axes)                                                                                     \
@@ -59,6 +63,7 @@ ADJOINT_PAD(ZeroPad2d, 2, PadMode::kConstant)
   };
 ADJOINT_PAD(ConstantPad1d, 1)
 ADJOINT_PAD(ConstantPad2d, 2)
+ADJOINT_PAD(ConstantPad3d, 3)
 #undef ADJOINT_PAD
 
 }  // namespace adjoint::nn

@@ -1,6 +1,6 @@
 // Parameter: the handle on a slot of a module's registry that holds a parameter or a buffer.
 //
-// It reads as the tensor in its slot, whichever handle put it there. Assigning a tensor to it registers that tensor in
+// It reads as the tensor in its slot; any handle may replace it. Assigning a tensor to it registers that tensor in
 // place of the other: after `conv.weight = t`, conv(x) computes with t and conv.parameters() lists it. Copies are
 // handles on the same slot.
 #pragma once
@@ -25,8 +25,8 @@ struct TensorSlot;
 
 class ADJOINT_API Parameter : ConvertsToTensor {
  public:
-  /// Without a slot: reads as an undefined Tensor. Module's register_parameter and register_buffer return handles on
-  /// slots.
+  /// A Parameter without a slot reads as an undefined Tensor. Module's register_parameter and register_buffer return
+  /// handles on slots.
   Parameter() = default;
   Parameter(const Parameter& other);
   Parameter(Parameter&&) noexcept = default;
@@ -39,7 +39,7 @@ class ADJOINT_API Parameter : ConvertsToTensor {
     assign(value);
     return *this;
   }
-  /// As above, tying the two; its tensor keeps requiring a gradient or not. When whole modules are assigned, their
+  /// As above, tying the two; does not change if its tensor requires a gradient. When whole modules are assigned, their
   /// members become handles on the other module's slots instead.
   Parameter& operator=(const Parameter& other);
   Parameter& operator=(Parameter&& other);
@@ -153,7 +153,7 @@ class ADJOINT_API Parameter : ConvertsToTensor {
   Tensor pow(const Scalar& exponent) const { return tensor().pow(exponent); }
   Tensor clamp(const Scalar& low, const Scalar& high) const { return tensor().clamp(low, high); }
 
-  // ---- In place. Throw Error where others make the parameter.
+  // ---- In place. Throw Error if other tensors compute the parameter.
 
   Parameter& requires_grad_(bool value = true) {
     return in_place([&](Tensor& t) { t.requires_grad_(value); });

@@ -6,8 +6,8 @@
 //
 // A Plan records the operators that a network calls for inputs of fixed shapes. It keeps their kernels and attributes,
 // and gives every intermediate result a place in one block of memory; results whose lives do not overlap share memory.
-// Filters are packed once. A call then runs the kernels alone: with one thread it allocates nothing, takes no lock, and
-// makes no system call, so that a thread with a deadline (sound, control) can make it.
+// Filters are packed once. A call then runs the kernels alone: with one thread it does not allocate, lock or make a
+// system call, so a thread with a deadline (sound, control) can make it.
 //
 // Results have the same bits as the network's own call.
 #pragma once
@@ -40,13 +40,12 @@ struct PlanOptions {
 /// writing to them throws Error.
 class ADJOINT_API Plan {
  public:
-  /// Plans f for inputs of the examples' shapes, dtypes and strides. The elements of the examples matter only where
-  /// they decide what f does. Runs f once. The precision, backend and mixed precision of this thread become the
-  /// plan's.
+  /// Plans f for inputs of the examples' shapes, dtypes and strides. The elements of the examples matter only if f's
+  /// course depends on them. Runs f once. The precision, backend and mixed precision of this thread become the plan's.
   ///
   /// Throws Error, naming the operator and the module, if f reads or writes elements of a tensor that depends on an
-  /// input (item(), data()), uses random numbers, or writes to tensors that were there before, such as its parameters
-  /// and buffers, which then have their previous elements; for tensors on a GPU; and for undefined examples or outputs.
+  /// input (item(), data()), uses random numbers, or writes to earlier tensors such as its parameters and buffers,
+  /// which then have their previous elements; for tensors on a GPU; and for undefined examples or outputs.
   Plan(std::function<std::vector<Tensor>(const std::vector<Tensor>&)> f, const std::vector<Tensor>& examples,
        const PlanOptions& options = {});
   /// The same for a module, called with one to four inputs. Its results are a tensor, or a pair, tuple or vector of
@@ -63,13 +62,13 @@ class ADJOINT_API Plan {
   Plan& operator=(Plan&&) noexcept;
   ~Plan();
 
-  /// Copies the inputs to the plan's own and computes the outputs, which belong to the plan: the next call overwrites
-  /// them. Nothing is recorded. Throws Error for inputs of other shapes or dtypes than the examples'.
+  /// Copies the inputs into the plan's and computes the outputs. The plan owns them: the next call overwrites them.
+  /// Nothing is recorded. Throws Error for inputs of other shapes or dtypes than the examples'.
   const std::vector<Tensor>& run(std::span<const Tensor> inputs);
   const std::vector<Tensor>& run(std::initializer_list<Tensor> inputs) {
     return run(std::span<const Tensor>(inputs.begin(), inputs.size()));
   }
-  /// From the elements that inputs() hold, for programs that write them there themselves.
+  /// Computes from the elements in inputs(), for programs that write them there directly.
   const std::vector<Tensor>& run();
 
   const std::vector<Tensor>& inputs() const;

@@ -41,8 +41,8 @@ Tensor moved(const Tensor& tensor, const std::shared_ptr<Storage>& storage) {
   return Tensor(std::move(impl));
 }
 
-// A storage is the network's if its elements depend on inputs, and then stays so: what is written there later is
-// written again in each run. All other storages hold constants.
+// A storage is the network's if its elements depend on inputs, and then stays so: each run repeats later writes to it.
+// All other storages hold constants.
 class Recorder final : public CallTrace {
  public:
   explicit Recorder(const std::vector<Tensor>& inputs) : CallTrace(Calls::kOperators) {

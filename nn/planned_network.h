@@ -20,7 +20,7 @@ struct PlannedNetwork {
 PlannedNetwork record_calls(const TensorFunction& f, const std::vector<Tensor>& examples);
 
 /// Moves inputs and results of calls into one block, in which those that do not live at the same time share memory.
-/// Inputs and outputs share memory with nothing else. Returns the bytes of the block, which the tensors own.
+/// Inputs and outputs do not share their memory. Returns the bytes of the block, which the tensors own.
 std::size_t place_in_block(PlannedNetwork& network);
 
 /// The tensors that calls read and no call writes, one of each storage.

@@ -19,7 +19,7 @@ struct StepWeights {
   Tensor weight_ih, weight_hh, bias_ih, bias_hh, weight_hr;
 };
 
-/// States between its steps have h in the weights' dtype, and an LSTM's c in float32 where that has 16 bits.
+/// States between its steps have h in the weights' dtype, and an LSTM's c in float32 if that has 16 bits.
 class Recurrence {
  public:
   Recurrence(RecurrentKind kind, const StepWeights& weights);
@@ -37,7 +37,7 @@ class Recurrence {
   Tensor to_gates_, to_output_;  // weight_hh and weight_hr, transposed
 };
 
-/// Zeros, or the state that is given, as a Recurrence's first one.
+/// A Recurrence's initial state: the given one, or zeros.
 LSTMState first_state(RecurrentKind kind, const Tensor& h, const Tensor& c);
 
 }  // namespace adjoint::nn::detail

@@ -105,8 +105,8 @@ class PackedRows {
   std::int64_t steps_, batch_;
   bool batch_first_;
   std::vector<std::int64_t> sizes_;
-  Tensor rows_, places_;            // undefined where every sequence has every step
-  Tensor order_, places_in_order_;  // undefined where sequences come sorted
+  Tensor rows_, places_;            // undefined if every sequence has every step
+  Tensor order_, places_in_order_;  // undefined if sequences are already sorted
 };
 
 template <class F>

@@ -14,9 +14,9 @@
 //
 // With .lengths, one for each sequence, results and gradients are those of PyTorch's packed sequences: steps behind a
 // sequence's end are never read, their outputs are 0, last states are those at its end, and the reverse direction
-// begins there. The output has as many steps as the input. The lengths are numbers on the host, and a GPU gets indices
-// made of them. A GraphedStep refuses them, because it cannot hold copies from the host: its sequences are padded, and
-// its loss leaves the padding out.
+// begins there. The output has as many steps as the input. The lengths are numbers on the host; a GPU gets indices
+// computed from them. A GraphedStep refuses them, because it cannot hold copies from the host: its sequences are
+// padded, and its loss leaves the padding out.
 //
 // The inputs of all steps go through one matrix product per layer and direction. With 16-bit operands, gates and an
 // LSTM's cell state between steps are float32. In a region of mixed precision a layer is computed in the region's
@@ -182,7 +182,7 @@ struct LSTMCellOptions {
 };
 using GRUCellOptions = LSTMCellOptions;
 
-/// The state that an LSTMCell takes and returns: cell(x) starts from zeros, cell(x, {h, c}) from a state.
+/// The state that an LSTMCell accepts and returns: cell(x) starts from zeros, cell(x, {h, c}) from a state.
 struct LSTMState {
   Tensor h = {}, c = {};
 };

@@ -122,8 +122,8 @@ void ChildLink::assign(const Module* module, const void* value, std::any own) {
   constexpr const char* kOp = "Child::operator=";
   settle();
   if (module != nullptr) module->check_not_moved_from(kOp);
-  ADJOINT_CHECK(slot_ != nullptr, "{}: the handle must be on a slot; got {} on none; register_module gives one", kOp,
-                module == nullptr ? "an empty one" : "one of a " + module->type());
+  ADJOINT_CHECK(slot_ != nullptr, "{}: the handle must be on a slot; got {} without one; register_module gives one",
+                kOp, module == nullptr ? "an empty one" : "one of a " + module->type());
   if (const auto owner = std::static_pointer_cast<const Module::State>(slot_->owner.lock());
       owner != nullptr && module != nullptr) {
     ADJOINT_CHECK(!owner->stands_in(*module->state_), "{}: a module must not be put inside itself; got '{}' in {}", kOp,
@@ -155,7 +155,7 @@ Tensor Parameter::own(const char* op) const {
 void Parameter::assign(const Tensor& value) {
   detail::settle();
   ADJOINT_CHECK(slot_ != nullptr,
-                "Parameter::operator=: the handle must be on a slot; got one on none; register_parameter and "
+                "Parameter::operator=: the handle must be on a slot; got one without a slot; register_parameter and "
                 "register_buffer give one");
   slot_->put("Parameter::operator=", value);
 }

@@ -1,9 +1,9 @@
 // The slots of a module's registry, and which of them members leave while modules are assigned. Internal.
 //
 // `a = b`, for modules of any type, assigns the base Module and then member by member. By then a is another handle on
-// b's state, and its members must become handles on b's slots, whereas the same assignment of a single member registers
-// a value. Only the base's assignment, right before on the same thread, distinguishes them: it lists the slots that its
-// members are to leave, each once.
+// b's state, so its members must become handles on b's slots. The same assignment of a single member registers a value
+// instead. Only the base's assignment, immediately before on the same thread, distinguishes the two: it lists the slots
+// that its members are to leave, each once.
 #pragma once
 
 #include <adjoint/core/autograd/untrained.h>
@@ -26,7 +26,7 @@ struct Slot {
 
 struct TensorSlot;
 
-/// How a parameter is computed from others of its module.
+/// The computation of a parameter from others of its module.
 struct Computed {
   Reparametrization how;
   std::vector<std::shared_ptr<TensorSlot>> parts;
@@ -62,12 +62,12 @@ struct ChildSlot : Slot {
 void reserve_departures(std::size_t count);
 /// Members on `slot` are to become handles on slots of `to`.
 void depart(const Slot& slot, const void* to);
-/// Returns true if a member on `slot` must now leave for a slot of `to`'s owner, or for none.
+/// Returns true if a member on `slot` must now leave it, for a slot of `to`'s owner if there is one.
 bool departs(const Slot& slot, const Slot* to);
 /// Ends the assignment of modules on this thread.
 void settle();
 
-/// While it lives, members on this thread leave their slots, whichever those are.
+/// While it lives, members on this thread leave any slot they are on.
 class AllDepart {
  public:
   AllDepart();

@@ -290,7 +290,7 @@ Metadata load_safetensors(const std::filesystem::path& path, Module& module, con
       if (wanted(name)) {
         unreadable.push_back(fmt::format("{} ({})", name, dtype));
       } else {
-        file.tensors.emplace_back(std::move(name), Tensor::empty({0}));  // unexpected, whatever its contents
+        file.tensors.emplace_back(std::move(name), Tensor::empty({0}));  // unexpected, with any contents
       }
     }
     ADJOINT_CHECK(

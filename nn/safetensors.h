@@ -18,7 +18,7 @@
 
 namespace adjoint::nn {
 
-/// Text by key, which the format stores beside the tensors.
+/// Text by key, which the format stores with the tensors.
 using Metadata = std::map<std::string, std::string>;
 
 struct SafetensorsOptions {
@@ -34,7 +34,7 @@ struct Safetensors {
 
 /// Writes the file completely or not at all: a temporary file in the same folder, flushed to the disk, replaces it.
 /// Throws Error for undefined tensors, names that are repeated, empty, `__metadata__` or not UTF-8, and if writing
-/// fails; throws OutOfMemoryError. An older file is then still there.
+/// fails; throws OutOfMemoryError. An older file then still exists.
 ADJOINT_API void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
                                   const Metadata& metadata = {});
 /// A module's state_dict().
@@ -47,10 +47,10 @@ ADJOINT_API void save_safetensors(const std::filesystem::path& path, const Modul
 /// Reads a file. Throws Error for one that violates the format in any way, that holds more than 8 axes, or more than a
 /// million tensors or entries of metadata, and for a U64 above 2^63 - 1 that is to be converted; OutOfMemoryError.
 ADJOINT_API Safetensors load_safetensors(const std::filesystem::path& path, const SafetensorsOptions& options = {});
-/// Reads a file into a module, on the module's device, and returns the metadata. As far as the options require, names,
-/// shapes and dtypes must be the module's (load_state_dict; .rename maps PyTorch's names to the module's): otherwise
-/// throws one Error that lists the mismatches, and the module is unchanged. `report`, if not null, receives the names
-/// that were skipped.
+/// Reads a file into a module, on the module's device, and returns the metadata. Names, shapes and dtypes must be the
+/// module's as far as the options require (load_state_dict; .rename maps PyTorch's names to the module's). Otherwise
+/// throws one Error that lists the mismatches, and changes nothing. `report`, if not null, receives the names that were
+/// skipped.
 ADJOINT_API Metadata load_safetensors(const std::filesystem::path& path, Module& module,
                                       const LoadOptions& options = {}, LoadReport* report = nullptr);
 

@@ -90,7 +90,7 @@ class Characters {
     const std::size_t wanted = static_cast<std::size_t>(std::min<std::uint64_t>(left_, buffer_.size()));
     have_ = file_.read(buffer_.data(), wanted);
     ADJOINT_CHECK(have_ == wanted, "{}the file must be readable to its end", where_);
-    // nlohmann's parser treats a zero as the text's end, whatever follows.
+    // nlohmann's parser treats a zero as the text's end and ignores the rest.
     ADJOINT_CHECK(std::memchr(buffer_.data(), 0, have_) == nullptr, "{}the header must be JSON; got a zero byte",
                   where_);
     next_ = 0;
@@ -283,7 +283,7 @@ class Parser : public nlohmann::json_sax<Json> {
 
   void check_entry() {
     if (!std::all_of(fields_.begin(), fields_.end(), [](bool seen) { return seen; })) wrong_fields();
-    // An extent of 0 leaves no bytes, whatever the others are, but they must still give valid strides.
+    // An extent of 0 leaves no bytes, but the other extents must still give valid strides.
     std::uint64_t bits = entry().format->bits, strides = 1;
     bool fits = true;
     for (const std::int64_t extent : entry().shape) {

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Receives the events of an index. Everything beside the weight_map is skipped.
+// Receives the events of an index. Everything except the weight_map is skipped.
 class IndexParser : public nlohmann::json_sax<Json> {
  public:
   explicit IndexParser(const std::string& where) : where_(where) {}
@@ -41,7 +41,7 @@ class IndexParser : public nlohmann::json_sax<Json> {
     if (!in_map_) return value();
     check(depth_ == 2, "the weight_map must be an object");
     check(!text.empty() && text != "." && text != ".." && text.find_first_of(std::string_view("/\0", 2)) == text.npos,
-          "a file of the weight_map must be the name of one beside the index; got '{}' for '{}'", text, key_);
+          "a file of the weight_map must be the name of one in the index's folder; got '{}' for '{}'", text, key_);
     check(names_.insert(key_).second, "the weight_map's names must be unique; got '{}' twice", key_);
     check(names_.size() <= kMaxEntries, "the weight_map must name at most {} tensors", kMaxEntries);
     index_[text].insert(key_);

@@ -8,7 +8,7 @@
 
 namespace adjoint::nn::safetensors {
 
-/// The names of the tensors in each file, which lies beside the index.
+/// The names of the tensors in each file. The files are in the index's folder.
 using Index = std::map<std::string, std::set<std::string>>;
 
 /// Reads {"metadata": {...}, "weight_map": {"<tensor>": "<file>", ...}}. Throws Error, beginning with load_safetensors

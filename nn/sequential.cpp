@@ -44,8 +44,9 @@ Step fused(const Layer& first, const Layer& second) {
   ADJOINT_ACTIVATIONS(ADJOINT_LOOK, ADJOINT_LOOK, ADJOINT_LOOK)
 #undef ADJOINT_LOOK
   if (activation.is_none()) return {};
-  return step_of<Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, BatchNorm1d, BatchNorm2d, InstanceNorm1d,
-                 InstanceNorm2d, LayerNorm, GroupNorm, RMSNorm>(first, second, activation);
+  return step_of<Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, BatchNorm1d, BatchNorm2d,
+                 BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, LayerNorm, GroupNorm, RMSNorm>(
+      first, second, activation);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ struct SignalLoop {
   std::function<std::vector<Tensor>(const Tensor& block, const std::vector<Tensor>& states)> run;
 };
 
-/// A call of a function. Its operands and results are those of a signal of some length.
+/// A call of a function, with the operands and results for a signal of some length.
 struct SignalCall {
   /// A node of the call's translation. Inputs are the call's operands, then `made`.
   struct Node {
@@ -37,7 +37,7 @@ struct SignalCall {
   std::string name;
   std::string module;  // "'0' (Conv1d)", or empty
   std::vector<Tensor> in, out;
-  /// The values of the network that in and out are; -1: a constant.
+  /// Indices of `in` and `out` among the network's values; -1: a constant.
   std::vector<std::int32_t> operands, results;
   std::vector<Node> nodes;
   std::vector<Tensor> made;  // constants of nodes; undefined: results of nodes
@@ -69,7 +69,7 @@ struct SignalCalls {
 SignalCalls record_signal(const TensorFunction& f, const Tensor& input);
 
 /// Returns true if record_signal is calling the network on this thread; recurrent layers then compute without a trace
-/// and call record_loop. Without `loop`, the layer cannot be streamed.
+/// and call record_loop. A layer without `loop` cannot be streamed.
 bool records_signal();
 void record_loop(const char* name, const std::vector<Tensor>& in, const std::vector<Tensor>& out,
                  std::optional<SignalLoop> loop);

@@ -309,7 +309,7 @@ std::vector<std::int64_t> StreamProgram::lengths(std::int64_t length) const {
   }
   for (const Meeting& meeting : meetings_) {
     ADJOINT_CHECK(all[meeting.a] == all[meeting.b],
-                  "Streaming: a signal must have a length that the network takes; got {} samples, for which the "
+                  "Streaming: a signal must have a length that the network accepts; got {} samples, for which the "
                   "operands of {} have {} and {}; end it with zeros",
                   length, meeting.call->name, all[meeting.a], all[meeting.b]);
   }

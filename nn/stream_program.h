@@ -3,11 +3,11 @@
 // Sample t of a signal x is known once enough of the network's input is: block b of the input gives samples from b R -
 // D on, where R is the number of x's samples in a block and D is x's delay. An operator whose output t reads x from t s
 // - p to t s - p + span - 1 adds to the delay, and needs a window: the samples of x before the block that it still
-// reads. Branches that meet wait for the latest of them, in windows too. Everything else is the operator itself, on a
+// reads. Branches that meet wait for the latest one, in windows too. Everything else is the operator itself, on a
 // block.
 //
-// Samples outside of a signal (t below 0, or behind its end) are those that the operator's padding says, whatever the
-// layers before would compute there: windows replace them.
+// The operator's padding sets the samples outside of a signal (t below 0, or behind its end): windows replace the
+// values that earlier layers compute there.
 #pragma once
 
 #include <adjoint/core/tensor/tensor.h>
@@ -97,8 +97,8 @@ class StreamProgram {
   const Signal& operand(const SignalCall& call, std::size_t i) const;
   /// The operand with all its samples in its slot.
   Signal whole_operand(const SignalCall& call, std::size_t i);
-  /// All operands that are signals, at one delay; constants become Tensors of a block. Throws Error if they do not
-  /// share their time axis and rate.
+  /// Brings all operands that are signals to one delay; constants become Tensors of a block. Throws Error if they do
+  /// not share their time axis and rate.
   struct Joined {
     std::vector<Signal> signals;
     std::function<std::vector<Tensor>(const StreamFrame&)> operands;
@@ -106,7 +106,7 @@ class StreamProgram {
   Joined joined(const SignalCall& call);
 
   using Compute = std::function<Tensor(const Tensor& x)>;
-  /// f of the samples that the outputs of a block read, and fewer than `stride` behind them; `padding` lies around the
+  /// f of the samples that the outputs of a block read, and of fewer than `stride` behind them; `padding` surrounds the
   /// signal.
   Signal local(const Signal& x, const Reach& reach, double padding, const Compute& f);
   /// f of the block behind `history` samples.
@@ -137,11 +137,11 @@ class StreamProgram {
 
   void translate(SignalCall& call);
   void repeat(SignalCall& call);
-  // x behind `history` samples; those around it that are padding are in their places.
+  // x behind `history` samples, with the padding around the signal in place.
   Signal window(const Signal& x, std::int64_t history);
   Signal whole(const Signal& x);
-  // x, late enough: where samples have been cut from the end of a signal, a sample may be padding, which only the ones
-  // after it show.
+  // x, late enough: if samples have been cut from the end of a signal, a sample may be padding, which only later
+  // samples reveal.
   Signal settled(const Signal& x);
   Signal at_delay(const Signal& x, std::int64_t delay);
   Shape block_shape(const Signal& x) const;
@@ -155,7 +155,7 @@ class StreamProgram {
   std::vector<LengthRule> lengths_;
   std::vector<Meeting> meetings_;
   std::vector<std::int64_t> recorded_;  // the lengths for the recorded input
-  std::vector<std::string> summary_;    // of each call, without what the length of the signal sets
+  std::vector<std::string> summary_;    // of each call, without those that depend on the signal's length
   std::int64_t multiple_ = 1, before_ = 0;
   std::size_t slots_ = 1;
   Signal output_;

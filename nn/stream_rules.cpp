@@ -1,5 +1,5 @@
 // The rules by which functions run on blocks. A function of one operand names the samples that it reads (local), or
-// leaves the time axis alone (each). Functions without a rule that compute each element alone need none.
+// leaves the time axis alone (each). Functions that compute each element alone need no rule.
 #include <adjoint/core/base/check.h>
 #include <adjoint/nn/stream_rules.h>
 #include <adjoint/ops/join/join.h>
@@ -73,7 +73,7 @@ void slice_rule(Program& program, SignalCall& call) {
   const Signal& x = program.operand(call, 0);
   const bool selects = call.find("Squeeze") != nullptr;
   if (axis == time_of(x)) {
-    if (selects) call.refuse("which takes one sample of the signal, as a loop over time does");
+    if (selects) call.refuse("which selects one sample of the signal, as a loop over time does");
     const std::int64_t cut = x.shape[x.axis] - end;
     if (step == 1) return program.define(call, 0, shifted(program, x, -start, -cut));
     return program.define(call, 0, program.local(x, {1, step, -start, -cut}, 0.0, [=](const Tensor& read) {
@@ -117,7 +117,7 @@ void permute_rule(Program& program, SignalCall& call) {
   program.define(call, 0, y);
 }
 
-// Time may take in the axis behind it (more samples), or give it part of its own (fewer).
+// Time may absorb the axis behind it (more samples), or give it a part of itself (fewer).
 void reshape_rule(Program& program, SignalCall& call) {
   const Signal x = program.whole_operand(call, 0);
   const Shape from = call.in[0].shape(), to = call.out[0].shape();
@@ -331,7 +331,7 @@ void interpolate_rule(Program& program, SignalCall& call) {
   program.define(call, 0, y);
 }
 
-// A recurrent layer goes on from the states behind the last step of the signal.
+// A recurrent layer continues from the states behind the last step of the signal.
 void loop_rule(Program& program, SignalCall& call) {
   if (!call.loop) call.refuse("which reads the signal backwards, or sequences of several lengths");
   const SignalLoop& loop = *call.loop;

@@ -1,4 +1,4 @@
-// Rules of single functions, and what they share. Internal.
+// Rules of single functions, and their shared helpers. Internal.
 #pragma once
 
 #include <adjoint/nn/stream_program.h>

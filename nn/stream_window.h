@@ -12,7 +12,7 @@
 
 namespace adjoint::nn::detail {
 
-/// Where a stream stands.
+/// A stream's position.
 struct StreamClock {
   static constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
 
@@ -43,7 +43,7 @@ void pass_window(const Tensor& x, const Tensor& window, const WindowSpec& spec,
 /// behind the block's samples, leave the state as it was. Under a trace that plans calls.
 class StepKeeper {
  public:
-  /// Of `spec`, only the place of the block in the signal matters.
+  /// Only the block's place in the signal matters in `spec`.
   StepKeeper(const WindowSpec& spec, std::shared_ptr<const StreamClock> clock);
   ~StepKeeper();
   StepKeeper(const StepKeeper&) = delete;

@@ -37,6 +37,7 @@ WindowAxes window_axes(const SignalCall& call, const SignalCall::Node& node, con
   const Ints kernel = integers_of(node, "kernel_shape"), strides = integers_of(node, "strides"),
              pads = integers_of(node, "pads"), dilations = integers_of(node, "dilations");
   const std::size_t rank = kernel.size();
+  if (rank > 2) call.refuse("of volumes");
   WindowAxes all{{}, x.axis + rank - x.shape.size()};
   if (x.axis + rank < x.shape.size()) call.refuse("whose window does not move along the time axis");
   for (std::size_t i = 0; i < rank; ++i)

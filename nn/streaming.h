@@ -14,14 +14,14 @@
 //   for (const Tensor& chunk : chunks) play(up(chunk));
 //   play(up.flush());
 //
-// Their chunks are (N, C, L) or (C, L), of any length, also 0; so are results. The last inputs are carried from chunk
-// to chunk, so that every element of the result is one sum in the order of the whole convolution, bias and activation
-// included: exact on small integers, otherwise within rounding of the whole, and the same bits for the same chunks. The
-// layer is shared, not copied: changed parameters apply to the chunks that follow. Its hooks do not run. Any stride,
-// dilation, groups and output_padding. The values around the sequence must not depend on its other end: constructors
-// throw Error for a layer with a padding_mode other than kConstant, or with a padding of kSame.
+// Chunks and results are (N, C, L) or (C, L), of any length, including 0. The last inputs are carried from chunk to
+// chunk, so every element of the result is one sum in the order of the whole convolution, bias and activation included.
+// It is exact on small integers, otherwise within rounding of the whole, with the same bits for the same chunks. The
+// layer is shared, not copied: changed parameters apply to the chunks that follow. Its hooks do not run. Stride,
+// dilation, groups and output_padding are free. The values around the sequence must not depend on its other end:
+// constructors throw Error for a padding_mode other than kConstant and for a padding of kSame.
 //
-// For inference: nothing is recorded. Under a tape results are constants, as under PauseTape.
+// They record nothing: under a tape results are constants, as under PauseTape.
 #pragma once
 
 #include <adjoint/core/base/export.h>
@@ -42,34 +42,34 @@
 namespace adjoint::nn {
 
 struct StreamingOptions {
-  /// The most samples of a call.
+  /// The largest number of samples of a call.
   std::int64_t block = 64;
   std::int64_t channels = 1, batch = 1;
-  /// Of the signal. Left out: that of a module's first parameter; of other functions, float32.
+  /// The signal's dtype; by default that of a module's first parameter, and float32 for other functions.
   std::optional<DType> dtype = {};
-  /// As in PlanOptions: with 1, calls allocate nothing and take no lock.
+  /// As in PlanOptions: with 1, calls neither allocate nor lock.
   int threads = 1;
 };
 
 /// A network (batch, channels, L) -> (..., L'), on the CPU, in blocks. Streamed output t + latency() is output t of the
 /// network's call on the whole signal: exactly on small integers, otherwise within rounding. The first latency()
-/// outputs are zeros. A network that cuts its end gives outputs behind it, too. The bits are the same for every
-/// division into blocks.
+/// outputs are zeros. A network that shortens the signal gives outputs behind its end, too. Every division into blocks
+/// gives the same bits.
 ///
-/// The network is recorded as operators, so it may be a module or a function. There are rules for convolutions and
-/// their transposes, pooling, padding with constants, slices, elementwise functions, normalisation with running
-/// statistics or over other axes than time, linear and matmul, reductions and softmax over other axes, cat, views that
-/// keep time apart or fold it (pixel shuffle), nearest-neighbour upsampling, and RNN, LSTM and GRU in one direction.
-/// Padding may look ahead: the outputs wait for it. Branches that meet are aligned. Each layer's padding lies around
-/// its own input, as in the call on the whole signal.
+/// The network is recorded as operators, so it may be a module or a function. It may contain convolutions and their
+/// transposes, pooling, padding with constants, slices, elementwise functions, normalisation with running statistics or
+/// over other axes than time, linear and matmul, reductions and softmax over other axes, cat, views that keep time
+/// apart or fold it (pixel shuffle), nearest-neighbour upsampling, and RNN, LSTM and GRU in one direction. Padding may
+/// look ahead: the outputs wait for it. Branches that meet are aligned. Each layer pads its own input, as in the call
+/// on the whole signal.
 ///
 /// The network's tensors are frozen (nn/freeze.h) while the Streaming lives. All functions of a moved-from Streaming
 /// throw Error. A Streaming runs on one thread at a time.
 class ADJOINT_API Streaming {
  public:
-  /// Calls f on silence of several lengths, to record it. Throws Error, naming the operator and its module, for one
-  /// that reads the whole signal or that has no rule, as Plan does for other networks, and if the block is not a
-  /// multiple of the network's strides.
+  /// Calls f on silence of several lengths, to record it. Throws Error for an operator that reads the whole signal or
+  /// that has no rule, naming it and its module; for networks that Plan refuses; and if the block is not a multiple of
+  /// the network's strides.
   explicit Streaming(std::function<Tensor(const Tensor&)> f, const StreamingOptions& options = {});
   /// The same for a module with one input and one output. Throws Error in training mode. The module may be destroyed
   /// before the Streaming.
@@ -85,26 +85,26 @@ class ADJOINT_API Streaming {
   Streaming& operator=(Streaming&&) noexcept;
   ~Streaming();
 
-  /// The next n samples: in (batch, channels, n), out (..., outputs(n)) with the shape of the network's output. n is at
-  /// most the block, and divisible by multiple(). Throws Error for other shapes, dtypes and devices; the signal then
-  /// continues as if the call had not been made. With one thread and a contiguous `in` it allocates nothing, takes no
-  /// lock and makes no system call.
+  /// Processes the next n samples: `in` is (batch, channels, n), `out` (..., outputs(n)) with the shape of the
+  /// network's output. n is at most the block, and divisible by multiple(). Throws Error for other shapes, dtypes and
+  /// devices; the signal then continues as if the call had not been made. With one thread and a contiguous `in` it does
+  /// not allocate, lock or make a system call.
   void process(const Tensor& in, Tensor& out);
-  /// The same for elements in memory, one row of n for each channel of each sample of the batch, of a network in
-  /// float32 or float64: for callbacks whose n changes.
+  /// The same for elements in memory, of a network in float32 or float64, for callbacks whose n changes. Each channel
+  /// of each sample of the batch is one row of n.
   void process(std::span<const float> in, std::span<float> out);
   void process(std::span<const double> in, std::span<double> out);
-  /// The same, as a new tensor.
+  /// The same; returns a new tensor.
   Tensor operator()(const Tensor& in);
-  /// The outputs that remain at the end of the signal; a new signal may begin then. Empty if there are none. Throws
-  /// Error if the network refuses a signal of the length that has come.
+  /// Ends the signal, and returns its remaining outputs, which may be empty. A new signal may follow. Throws Error if
+  /// the network refuses a signal of this length.
   Tensor flush();
   /// Drops the signal.
   void reset();
 
-  /// Outputs that come before the network's output 0.
+  /// The number of outputs before the network's output 0.
   std::int64_t latency() const;
-  /// The numbers of samples of calls are divisible by it.
+  /// Each call's number of samples must be divisible by it.
   std::int64_t multiple() const;
   /// The number of outputs of a call with n samples.
   std::int64_t outputs(std::int64_t n) const;
@@ -125,20 +125,20 @@ namespace detail {
 /// The inputs that are still needed, and the number of outputs so far. A call that throws changes nothing.
 class ADJOINT_API StreamState {
  public:
-  /// `padding` zeros precede the sequence, at places below 0.
+  /// `padding` zeros precede the sequence, at positions below 0.
   explicit StreamState(std::int64_t padding) : first_(-padding) {}
 
   /// The kept inputs followed by `chunk`. Throws Error, naming `op`, for a chunk that does not fit `weight` or the
   /// chunks before it.
   Tensor append(const char* op, const Tensor& chunk, const Tensor& weight, std::int64_t channels) const;
-  /// After `outputs` more: keeps the part of `window`, which append returned, from `from` on.
+  /// Counts `outputs` more, and keeps the part of `window`, which append returned, from `from` on.
   void advance(std::int64_t outputs, const Tensor& window, std::int64_t from);
   /// Throws Error, naming `op`, if no chunk has come; otherwise returns a chunk of `length` zeros, like the previous
   /// chunks.
   Tensor zeros(const char* op, std::int64_t length) const;
 
   std::int64_t made() const { return made_; }
-  /// The place of the first kept input.
+  /// The position of the first kept input.
   std::int64_t first() const { return first_; }
 
  private:
@@ -153,17 +153,17 @@ class ADJOINT_API StreamingConv1d {
  public:
   explicit StreamingConv1d(const Conv1d& layer, const Activation& activation = {});
 
-  /// The next outputs: all that no later input can change. Throws Error for a chunk that is undefined, has neither two
-  /// nor three axes, or does not have the layer's in_channels, dtype and device, and for one that differs from those
-  /// before it in more than its length; the sequence then continues as if the chunk had not come.
+  /// Returns the next outputs: all that no later input can change. Throws Error for a chunk that is undefined, has
+  /// neither two nor three axes, lacks the layer's in_channels, dtype or device, or differs from earlier chunks in more
+  /// than its length; the sequence then continues without that chunk.
   Tensor operator()(const Tensor& chunk);
-  /// The remaining outputs, with the layer's padding at the end of the sequence; a new sequence may begin then. Empty
-  /// if the whole is shorter than the kernel. Throws Error if no chunk has come.
+  /// Ends the sequence, and returns its remaining outputs, with the layer's padding at the end. A new sequence may
+  /// follow. Empty if the whole is shorter than the kernel. Throws Error before the first chunk.
   Tensor flush();
   /// Drops the sequence.
   void reset() { state_ = detail::StreamState(layer_.options().padding); }
-  /// In inputs: after n inputs there are floor((n - latency()) / stride) outputs, if that is positive. It is dilation
-  /// (kernel_size - 1) + 1 - padding - stride, and negative if padding outweighs the rest.
+  /// Counted in inputs: after n inputs there are floor((n - latency()) / stride) outputs, if that is positive. It is
+  /// dilation (kernel_size - 1) + 1 - padding - stride, and negative if padding outweighs the rest.
   std::int64_t latency() const;
 
  private:
@@ -177,16 +177,17 @@ class ADJOINT_API StreamingConvTranspose1d {
  public:
   explicit StreamingConvTranspose1d(const ConvTranspose1d& layer, const Activation& activation = {});
 
-  /// The next outputs: all that no later input, nor the end of the sequence, can change. Throws Error as
+  /// Returns the next outputs: all that neither later inputs nor the end of the sequence can change. Throws Error as
   /// StreamingConv1d's does.
   Tensor operator()(const Tensor& chunk);
-  /// The remaining outputs, including output_padding; a new sequence may begin then. Throws Error if no chunk has come.
+  /// Ends the sequence, and returns its remaining outputs, including output_padding. A new sequence may follow. Throws
+  /// Error before the first chunk.
   Tensor flush();
   /// Drops the sequence.
   void reset() { state_ = detail::StreamState(0); }
-  /// In outputs: after n inputs there are n stride - latency() outputs, if that is positive. It is padding, and more if
-  /// the end of the sequence would cut the last input's outputs: stride - (dilation (kernel_size - 1) + 1 - padding +
-  /// output_padding) is added if it is positive.
+  /// Counted in outputs: after n inputs there are n stride - latency() outputs, if that is positive. It is padding, and
+  /// more if the end of the sequence would cut the last input's outputs: stride - (dilation (kernel_size - 1) + 1 -
+  /// padding + output_padding) is added if it is positive.
   std::int64_t latency() const;
 
  private:

@@ -225,7 +225,7 @@ Tensor Streaming::flush() {
   clock.lengths = own.program->lengths(clock.position);
   const std::int64_t length = clock.lengths[own.result.length];
   std::int64_t first = own.outputs(clock.position) - own.result.delay;
-  const std::int64_t start = clock.position == 0 ? length : first;  // zeros come before 0
+  const std::int64_t start = clock.position == 0 ? length : first;  // zeros precede output 0
   const Tensor& made = own.plan->outputs()[0];
   Shape shape = made.shape();
   const std::int64_t extent = shape[shape.size() - 1];

@@ -32,7 +32,7 @@ requires(std::convertible_to<T, Tensor>&&...) std::vector<Tensor> listed(const s
 }
 inline std::vector<Tensor> listed(const std::pair<Tensor, Tensor>& results) { return {results.first, results.second}; }
 
-/// f(inputs[0], ..., inputs[n - 1]) if f takes n tensors.
+/// f(inputs[0], ..., inputs[n - 1]) if f has n tensor parameters.
 template <class F, std::size_t... kIndex>
 std::vector<Tensor> call_with(const char* op, const F& f, const std::vector<Tensor>& inputs,
                               std::index_sequence<kIndex...>) {

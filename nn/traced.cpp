@@ -27,7 +27,7 @@ class NamedModules {
 }  // namespace
 
 void wrong_number_of_inputs(const char* op, std::size_t inputs) {
-  fail("{}: there must be as many inputs as the network takes, from 1 to 4; got {}", op, inputs);
+  fail("{}: there must be as many inputs as the network accepts, from 1 to 4; got {}", op, inputs);
 }
 
 void check_evaluated(const char* op, const Module& module) {

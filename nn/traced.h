@@ -14,7 +14,7 @@ namespace adjoint::nn::detail {
 
 /// Throws Error, naming `op`, without inputs and for an undefined one.
 ADJOINT_API void check_inputs(const char* op, const std::vector<Tensor>& inputs);
-/// f(inputs) under `trace`, with nothing recorded. Errors name the modules that they come from.
+/// Calls f(inputs) under `trace`, without a tape. Errors name the modules that threw them.
 ADJOINT_API std::vector<Tensor> run_traced(adjoint::detail::CallTrace& trace, const TensorFunction& f,
                                            const std::vector<Tensor>& inputs);
 /// The function that the program called, for an error, to which modules add their paths.

@@ -2,8 +2,8 @@
 
 #include <adjoint/core/base/check.h>
 #include <adjoint/nn/clone.h>
+#include <adjoint/ops/attention/attention_weights.h>
 #include <adjoint/ops/elementwise/elementwise.h>
-#include <adjoint/ops/matmul/attention_weights.h>
 
 #include <limits>
 

@@ -7,8 +7,8 @@
 //
 // Sequences are (L, N, d_model), with batch_first (N, L, d_model), or (L, d_model) without a batch. Masks are
 // MultiheadAttention's: of bool, true if a query does not see a key, or floating point, added to the scores.
-// Constructors throw Error for sizes below 1, heads that do not divide d_model, and a dropout outside [0, 1]; calls as
-// the layers inside do, with the path to the one that throws.
+// Constructors throw Error for sizes below 1, heads that do not divide d_model, and a dropout outside [0, 1]; calls
+// throw as the inner layers do, with the path to the one that throws.
 #pragma once
 
 #include <adjoint/nn/activation.h>

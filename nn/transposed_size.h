@@ -24,7 +24,7 @@ struct TransposedPaddings {
 };
 /// The paddings, with the least output_padding, for which a transposed convolution maps `in` to `out` elements: (in -
 /// 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1 = out. Throws Error for arguments below 1
-/// and if there are none: `out` exceeds the result with no padding and the largest output_padding.
+/// and if no size fits: `out` exceeds the result with no padding and the largest output_padding.
 ADJOINT_API TransposedPaddings solve_transposed_size(std::int64_t in, std::int64_t out, std::int64_t kernel_size,
                                                      std::int64_t stride, std::int64_t dilation = 1);
 

@@ -6,13 +6,17 @@ namespace adjoint::nn {
 
 Upsample::Upsample(const UpsampleOptions& options) : Module("Upsample"), options_(options) {
   check_enumerator("Upsample", "Interpolation", Interpolation(options.mode), Interpolation::kArea);
-  const bool has_size = !(options.size == Size2{});
-  set_description((has_size ? fmt::format("size=({}, {})", options.size.h, options.size.w)
-                            : fmt::format("scale_factor=({}, {})", options.scale_factor.h, options.scale_factor.w)) +
+  // One number for all axes is printed for two, as for images.
+  const auto text = [](const auto& of) {
+    const bool is_volume = of.d != 0 && !(of.d == of.h && of.h == of.w);
+    return is_volume ? fmt::format("({}, {}, {})", of.d, of.h, of.w) : fmt::format("({}, {})", of.h, of.w);
+  };
+  const bool has_size = !(options.size == AxisSizes{});
+  set_description((has_size ? "size=" + text(options.size) : "scale_factor=" + text(options.scale_factor)) +
                   fmt::format(", mode={}", to_string(options.mode)));
 }
 
-Upsample::Upsample(const Size2& size, const Scale2& scale_factor, Named<Interpolation> mode, bool align_corners)
+Upsample::Upsample(const AxisSizes& size, const AxisScales& scale_factor, Named<Interpolation> mode, bool align_corners)
     : Upsample(
           UpsampleOptions{.size = size, .scale_factor = scale_factor, .mode = mode, .align_corners = align_corners}) {}
 

@@ -15,14 +15,14 @@ class ADJOINT_API Upsample : public Module {
  public:
   /// Throws Error for an invalid mode.
   explicit Upsample(const UpsampleOptions& options);
-  explicit Upsample(const Size2& size, const Scale2& scale_factor = 0.0,
+  explicit Upsample(const AxisSizes& size, const AxisScales& scale_factor = 0.0,
                     Named<Interpolation> mode = Interpolation::kNearest, bool align_corners = false);
   Tensor forward(const Tensor& input) const { return (*this)(input); }
   Tensor operator()(const Tensor& input) const;
   const UpsampleOptions& options() const { return options_; }
 
  protected:
-  /// The mode's own settings, whatever the options say.
+  /// The mode's own settings replace the options'.
   static UpsampleOptions with_mode(UpsampleOptions options, Interpolation mode) {
     options.mode = mode;
     options.align_corners = mode == Interpolation::kBilinear;
@@ -33,7 +33,7 @@ class ADJOINT_API Upsample : public Module {
   UpsampleOptions options_;
 };
 
-/// Upsample's two modes under names of their own, the second with the corners' centres on one another:
+/// Two modes of Upsample under separate names, the second with the corners' centres aligned:
 /// nn::UpsamplingBilinear2d(2), nn::UpsamplingBilinear2d({.size = {12, 5}}).
 class ADJOINT_API UpsamplingNearest2d : public Upsample {
  public:

@@ -33,8 +33,8 @@ bool is_whole(const Tensor& x) { return !x.is_floating_point(); }
 Tensor other_as_float64(const Tensor& other) { return other.to(kFloat64); }
 Scalar other_as_float64(const Scalar& other) { return other; }
 
-// (dividend - remainder) / divisor divides evenly, so that its rounding is right where dividend / divisor's would not
-// be: PyTorch's way.
+// (dividend - remainder) / divisor divides evenly, so its rounding is right even if dividend / divisor's would not be:
+// PyTorch's way.
 template <class Other>
 Tensor rounded_quotient(const Tensor& x, const Other& other, bool whole, Rounding rounding) {
   const Tensor rest = rounding == Rounding::kFloor ? remainder(x, other) : fmod(x, other);
@@ -48,7 +48,7 @@ void check_rank(const char* op, const char* operand, const Tensor& x, std::int64
                 x.shape());
 }
 
-// f(x...), computed in float32 and rounded once where the operands have 16 bits: f's own steps would round each.
+// f(x...), computed in float32 and rounded once if the operands have 16 bits: f's own steps would each round.
 template <class F, class... Operands>
 Tensor once_rounded(const F& f, const Operands&... x) {
   std::optional<DType> narrow;
@@ -61,7 +61,7 @@ Tensor once_rounded(const F& f, const Operands&... x) {
   return narrow ? f(widened(x)...).to(*narrow) : f(x...);
 }
 
-// beta x + alpha a b; where beta is 0, x's shape alone counts. Products of 16-bit operands are added in float32.
+// beta x + alpha a b; if beta is 0, only x's shape counts. Products of 16-bit operands are added in float32.
 Tensor weighted_sum(const char* op, std::int64_t rank, const Tensor& x, double beta, const Tensor& a, const Tensor& b,
                     double alpha) {
   check_defined(op, "x", x);

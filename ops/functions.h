@@ -1,6 +1,6 @@
-// PyTorch's functions that are others, or members, under a name of their own: add(x, y) is x + y, reshape(x, {2, 3}) is
-// x.reshape({2, 3}). The others compose operators and have their dtypes, devices, gradients and errors, unless they say
-// otherwise. Where several operators would round 16-bit operands one after the other, they compute in float32 and round
+// PyTorch's functions that are other names of operators or members: add(x, y) is x + y, reshape(x, {2, 3}) is
+// x.reshape({2, 3}). The others compose operators and have their dtypes, devices, gradients and errors, unless
+// documented otherwise. If several operators would round 16-bit operands repeatedly, they compute in float32 and round
 // once.
 #pragma once
 
@@ -44,7 +44,7 @@ inline Tensor narrow(const Tensor& x, std::int64_t axis, std::int64_t start, std
 inline Tensor select(const Tensor& x, std::int64_t axis, std::int64_t index) { return x.select(axis, index); }
 inline Tensor broadcast_to(const Tensor& x, const Shape& shape) { return x.expand(shape); }
 
-// ---- Operators. A scalar may stand in place of the second operand.
+// ---- Operators. A scalar may replace the second operand.
 
 #define ADJOINT_AS_FUNCTION(NAME, OTHER) \
   inline Tensor NAME(const Tensor& x, OTHER other) { return x.NAME(other); }
@@ -75,8 +75,8 @@ inline Tensor clip(const Tensor& x, const Scalar& low, const Scalar& high) { ret
 
 // ---- Of elements.
 
-/// The quotient, rounded down for "floor" and towards 0 for "trunc"; of integers an integer, else in x's dtype. Of
-/// integers whose quotient float64 does not hold, the nearest that it does. Its gradient is zero. Throws Error for
+/// The quotient, rounded down for "floor" and towards 0 for "trunc"; of integers an integer, else in x's dtype. If
+/// float64 cannot hold a quotient of integers, the nearest number that it can. Its gradient is zero. Throws Error for
 /// another name.
 ADJOINT_API Tensor div(const Tensor& x, const Tensor& other, std::string_view rounding_mode);
 ADJOINT_API Tensor div(const Tensor& x, const Scalar& other, std::string_view rounding_mode);
@@ -93,15 +93,15 @@ ADJOINT_API Tensor frac(const Tensor& x);
 ADJOINT_API Tensor exp2(const Tensor& x);
 /// The logarithm to base 10.
 ADJOINT_API Tensor log10(const Tensor& x);
-/// log(exp(a) + exp(b)), where neither overflows.
+/// log(exp(a) + exp(b)), without overflow.
 ADJOINT_API Tensor logaddexp(const Tensor& a, const Tensor& b);
 /// log(x / (1 - x)): sigmoid's inverse.
 ADJOINT_API Tensor logit(const Tensor& x);
-/// x log(y), and 0 where x is 0, whatever y but NaN.
+/// x log(y), and 0 where x is 0, for any y but NaN.
 ADJOINT_API Tensor xlogy(const Tensor& x, const Tensor& y);
 /// sqrt(a^2 + b^2) of floating-point operands; no square overflows. The gradient at 0 is 0.
 ADJOINT_API Tensor hypot(const Tensor& a, const Tensor& b);
-/// 0 where x < 0, 1 where x > 0, and `values` where x is 0; NaN of NaN. No gradient.
+/// 0 where x < 0, 1 where x > 0, and `values` where x is 0; NaN for NaN. No gradient.
 ADJOINT_API Tensor heaviside(const Tensor& x, const Tensor& values);
 /// Degrees as radians, and radians as degrees.
 ADJOINT_API Tensor deg2rad(const Tensor& x);
@@ -120,7 +120,7 @@ ADJOINT_API Tensor tanhshrink(const Tensor& x);
 
 // ---- Parts and places.
 
-/// x beside itself, as repeat, with 1 in front of fewer repeats than axes.
+/// Repeats x as repeat does, with 1 in front of fewer repeats than axes.
 ADJOINT_API Tensor tile(const Tensor& x, const Dims& repeats);
 /// Columns, and rows, in reverse order: axes 1 and 0. Throw Error for fewer axes.
 ADJOINT_API Tensor fliplr(const Tensor& x);
@@ -131,7 +131,7 @@ ADJOINT_API Tensor rot90(const Tensor& x, std::int64_t turns = 1, const Dims& ax
 ADJOINT_API Tensor take(const Tensor& x, const Tensor& index);
 /// cat.
 inline Tensor concat(const std::vector<Tensor>& tensors, std::int64_t axis = 0) { return cat(tensors, axis); }
-/// The tensors below one another; those of one axis are rows. hstack puts them beside one another, along axis 1, or
+/// vstack puts tensors below one another; those of one axis are rows. hstack puts them side by side, along axis 1, or
 /// axis 0 if they have one axis. Both throw Error as cat does.
 ADJOINT_API Tensor vstack(const std::vector<Tensor>& tensors);
 ADJOINT_API Tensor hstack(const std::vector<Tensor>& tensors);
@@ -144,18 +144,18 @@ ADJOINT_API std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<
                                              std::int64_t axis = 0);
 /// Views of the tensors, each expanded to the shape that all of them broadcast to.
 ADJOINT_API std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors);
-/// How many of the ascending `boundaries` (1-D) are below each element of x (or, with `right`, not above it), int64:
-/// the place at which it would be inserted. Every element is compared with every boundary. No gradient.
+/// For each element of x, the number of ascending `boundaries` (1-D) below it (or, with `right`, not above it), int64:
+/// its insertion index. Every element is compared with every boundary. No gradient.
 ADJOINT_API Tensor bucketize(const Tensor& x, const Tensor& boundaries, bool right = false);
-/// How often each integer from 0 on occurs in x (1-D, no element negative), int64, with at least `minlength` counts.
-/// Waits for the device. No gradient.
+/// The count of each integer from 0 in x (1-D, no negative elements), int64, with at least `minlength` counts. Waits
+/// for the device. No gradient.
 ADJOINT_API Tensor bincount(const Tensor& x, std::int64_t minlength = 0);
 /// True for each element of x that is among the elements of `among`, as bool. Every element is compared with each.
 ADJOINT_API Tensor isin(const Tensor& x, const Tensor& among);
 
 // ---- Sums.
 
-/// How many elements are not 0 (int64); NaN is not. No gradient.
+/// The number of elements that are not 0 (int64); NaN counts. No gradient.
 ADJOINT_API Tensor count_nonzero(const Tensor& x, const Dims& axes = {});
 /// The sum of the elements that are not NaN.
 ADJOINT_API Tensor nansum(const Tensor& x, const Dims& axes = {}, bool keepdim = false);

@@ -1,4 +1,4 @@
-// Adamax, NAdam and RAdam: Adam with another norm, with Nesterov's momentum, and with a warm-up of its own.
+// Adamax, NAdam and RAdam: Adam with another norm, with Nesterov's momentum, and with a built-in warm-up.
 #pragma once
 
 #include <adjoint/optim/optimizer.h>
@@ -102,8 +102,8 @@ class ADJOINT_API NAdam : public OptimizerOf<NAdamOptions> {
 };
 
 /// Liu et al.: "On the variance of the adaptive learning rate and beyond" (2020), as PyTorch computes it: Adam, whose
-/// step is scaled by the rectification r of its denominator's variance; where that has none yet, momentum alone.
-/// State: "exp_avg" and "exp_avg_sq".
+/// step is scaled by the rectification r of its denominator's variance; while r is undefined, momentum alone. State:
+/// "exp_avg" and "exp_avg_sq".
 class ADJOINT_API RAdam : public OptimizerOf<RAdamOptions> {
  public:
   using OptimizerOf::OptimizerOf;

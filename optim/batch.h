@@ -25,7 +25,8 @@ constexpr DType state_dtype(DType parameter) {
 
 /// One parameter and its tensors: addresses of `numel` contiguous elements each, master and state in state_dtype(). If
 /// there is a master, a rule changes it and the parameter becomes its rounding; if an element of the parameter differs
-/// from that, the program wrote it, and the rule starts from it. Without a parameter a rule changes only the master.
+/// from that, the program wrote it, and the rule starts from it. If there is no parameter, a rule changes only the
+/// master.
 struct Item {
   Tensor* tensor;
   const Tensor* gradient_tensor;

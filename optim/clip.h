@@ -15,12 +15,12 @@ struct ClipGradNormOptions {
 };
 
 // Both clip in place. A gradient that a tape recorded (.record), or that several parameters share, is not changed,
-// because others hold it: the parameter gets a clipped copy, which is not recorded. If they throw, nothing has changed.
+// because others hold it: the parameter gets a clipped copy, which is not recorded. If they throw, they change nothing.
 
-/// Scales all gradients by min(1, max_norm / (norm + 1e-6)), where norm is that of all their elements together, as in
-/// PyTorch, and returns the original norm (float64, a scalar on their device). Sums in float64; nothing waits for the
-/// device. Skips parameters without gradients. Throws Error for a max_norm that is negative or NaN, a norm_type that is
-/// not positive, and gradients on several devices.
+/// Scales all gradients by min(1, max_norm / (norm + 1e-6)), where norm is the norm of all their elements together, as
+/// in PyTorch, and returns the original norm (float64, a scalar on their device). Sums in float64, without waiting for
+/// the device. Skips parameters without gradients. Throws Error for a max_norm that is negative or NaN, a norm_type
+/// that is not positive, and gradients on several devices.
 ADJOINT_API Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm,
                                    const ClipGradNormOptions& options = {});
 

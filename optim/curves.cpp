@@ -127,8 +127,8 @@ void OneCycleLROptions::check() const {
 
 namespace {
 
-// A quantity that is `start` at first, `peak` after pct_start of the steps, and `end` at last, with the phases' ends
-// where PyTorch places them.
+// A quantity that is initially `start`, `peak` after pct_start of the steps, and finally `end`, with PyTorch's ends of
+// the phases.
 double one_cycle(const OneCycleLROptions& o, std::int64_t t, double start, double peak, double end) {
   ADJOINT_CHECK(t <= o.total_steps, "OneCycleLR: there must be at most total_steps = {} steps; got step {}",
                 o.total_steps, t);

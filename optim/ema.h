@@ -30,7 +30,7 @@ struct EMAOptions {
   /// Update n, counted from 0, uses min(decay, (1 + n) / (10 + n)) instead, so that the first weights are soon
   /// forgotten.
   bool warmup = false;
-  /// Averages floating-point buffers, such as BatchNorm's running statistics, too. Otherwise the network keeps its own.
+  /// Averages floating-point buffers, such as BatchNorm's running statistics, too. If false, the network keeps its own.
   bool use_buffers = false;
 };
 

@@ -1,4 +1,4 @@
-// Numbers in the device's memory on which an update depends: the scale of its gradients, a flag that says if one of
+// Numbers in the device's memory on which an update depends: the scale of its gradients, a flag that is set if one of
 // them was infinite, and their norm. The host does not read them, so a step with a GradScaler or clipping neither waits
 // nor rewrites the gradients in an extra pass. Internal to optim.
 #pragma once

@@ -94,7 +94,7 @@ GradScaler::State GradScaler::unscaled(const char* op, const Optimizer& optimize
     Tensor scale;
     float* found_inf;
   };
-  State state;
+  State state{.optimizer = &optimizer};
   std::vector<Work> works;
   for (const auto& [device, parameters] : by_device) {
     state.found_inf.push_back(Tensor::zeros({}, {.dtype = kFloat32, .device = device}));
@@ -116,22 +116,25 @@ GradScaler::State GradScaler::unscaled(const char* op, const Optimizer& optimize
 void GradScaler::unscale_(const Optimizer& optimizer) {
   if (!options_.enabled) return;
   check_scaled("GradScaler::unscale_");
-  const auto found = states_.find(&optimizer);
-  ADJOINT_CHECK(found == states_.end() || !found->second.stepped,
+  const State* const found = state_of(optimizer);
+  ADJOINT_CHECK(found == nullptr || !found->stepped,
                 "GradScaler::unscale_: it must come before step(); got a call after it");
-  ADJOINT_CHECK(found == states_.end(),
+  ADJOINT_CHECK(found == nullptr,
                 "GradScaler::unscale_: it can be called once for an optimiser between updates; got a second call");
   const PauseTape pause;
   note_unscaled("GradScaler::unscale_", optimizer);
 }
 
+GradScaler::State* GradScaler::state_of(const Optimizer& optimizer) {
+  const auto found =
+      std::find_if(states_.begin(), states_.end(), [&](const State& state) { return state.optimizer == &optimizer; });
+  return found == states_.end() ? nullptr : &*found;
+}
+
 // Allocates nothing after the gradients have changed.
 GradScaler::State& GradScaler::note_unscaled(const char* op, const Optimizer& optimizer) {
-  std::unordered_map<const Optimizer*, State> noted{{&optimizer, {}}};
   states_.reserve(states_.size() + 1);
-  noted.begin()->second = unscaled(op, optimizer);
-  states_.merge(noted);
-  return states_.at(&optimizer);
+  return states_.emplace_back(unscaled(op, optimizer));
 }
 
 namespace {
@@ -154,7 +157,7 @@ GradScaler::State GradScaler::step_fused(Optimizer& optimizer, const StepOptions
                                          Tensor& norm) const {
   std::vector<GateTensors> gates =
       measure("GradScaler::step", optimizer.parameters(), unscaled == nullptr ? scale_ : Tensor{}, options.max_norm);
-  State state{.found_inf = {}, .stepped = true};
+  State state{.optimizer = &optimizer, .stepped = true};
   if (unscaled != nullptr) state.found_inf = unscaled->found_inf;
   for (const GateTensors& gate : gates) {
     if (unscaled == nullptr) state.found_inf.push_back(gate.found_inf);
@@ -169,23 +172,23 @@ Tensor GradScaler::step(Optimizer& optimizer, const StepOptions& options) {
   if (!options_.enabled) return optimizer.step(options);
   check_scaled("GradScaler::step");
   const PauseTape pause;
-  const auto found = states_.find(&optimizer);
-  ADJOINT_CHECK(found == states_.end() || !found->second.stepped,
+  State* const found = state_of(optimizer);
+  ADJOINT_CHECK(found == nullptr || !found->stepped,
                 "GradScaler::step: it can be called once for an optimiser between updates; got a second call");
   const std::vector<Tensor>& parameters = optimizer.parameters();
   ADJOINT_CHECK(std::any_of(parameters.begin(), parameters.end(), [](const Tensor& p) { return p.grad().defined(); }),
                 "GradScaler::step: a parameter must have a gradient; got none of {}", parameters.size());
   Tensor norm;
   if (optimizer.is_fused()) {
-    State* const before = found == states_.end() ? nullptr : &found->second;
-    std::unordered_map<const Optimizer*, State> noted{{&optimizer, {}}};
-    states_.reserve(states_.size() + 1);
-    State& state = noted.begin()->second;
-    state = step_fused(optimizer, options, before, norm);
-    before == nullptr ? states_.merge(noted) : std::swap(*before, state);
+    if (found != nullptr) {
+      *found = step_fused(optimizer, options, found, norm);
+    } else {
+      states_.reserve(states_.size() + 1);
+      states_.push_back(step_fused(optimizer, options, nullptr, norm));
+    }
     return norm;
   }
-  State& state = found == states_.end() ? note_unscaled("GradScaler::step", optimizer) : found->second;
+  State& state = found == nullptr ? note_unscaled("GradScaler::step", optimizer) : *found;
   const bool finite = std::all_of(state.found_inf.begin(), state.found_inf.end(),
                                   [](const Tensor& found_inf) { return found_inf.item<float>() == 0.0F; });
   if (finite) {
@@ -202,9 +205,7 @@ void GradScaler::update() {
   check_scaled("GradScaler::update");
   const PauseTape pause;
   std::vector<Tensor> all;
-  for (const auto& [optimizer, state] : states_) {
-    all.insert(all.end(), state.found_inf.begin(), state.found_inf.end());
-  }
+  for (const State& state : states_) all.insert(all.end(), state.found_inf.begin(), state.found_inf.end());
   const Tensor found = combined(all, scale_.device());
   ADJOINT_CHECK(found.defined(),
                 "GradScaler::update: gradients must be unscaled before, by unscale_() or step(); got none");

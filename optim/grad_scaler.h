@@ -13,7 +13,6 @@
 #include <adjoint/optim/optimizer.h>
 
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 namespace adjoint::optim {
@@ -31,8 +30,8 @@ struct GradScalerOptions {
   bool enabled = true;
 };
 
-/// PyTorch's GradScaler (Micikevicius et al.: "Mixed precision training", 2018). The scale grows as long as gradients
-/// are finite. If one is not, its optimiser skips its step, and the scale shrinks once in the next update(). Scale
+/// PyTorch's GradScaler (Micikevicius et al.: "Mixed precision training", 2018). The scale grows while gradients are
+/// finite. If one is not, its optimiser skips its step, and the scale shrinks once in the next update(). Scale
 /// (float32) and the count of finite updates are on the device of the first loss. Nothing waits for the device, so a
 /// whole step can be captured (GraphedStep), with two exceptions. For optimisers that override update(), step() waits
 /// for it once, to read if a gradient was infinite; it also waits if the optimiser's parameters are on a GPU and on the
@@ -41,7 +40,7 @@ struct GradScalerOptions {
 /// All optimisers step between two updates. step() reads the gradients twice and does not change them: once for
 /// infinite ones (and, with a max_norm, for their norm), and once for the update, unscaled and clipped in the precision
 /// of the update. unscale_() divides them in their dtype (PyTorch refuses float16's), and in float16 small results
-/// become 0. Parameters in float32 inside an AutocastGuard have float32 gradients, which lose nothing.
+/// become 0. Parameters in float32 inside an AutocastGuard have float32 gradients, which do not underflow.
 class ADJOINT_API GradScaler {
  public:
   /// Throws Error for invalid options.
@@ -83,21 +82,23 @@ class ADJOINT_API GradScaler {
 
  private:
   struct State {
-    std::vector<Tensor> found_inf;  // float32 scalars, one per device with gradients
+    const Optimizer* optimizer = nullptr;
+    std::vector<Tensor> found_inf = {};  // float32 scalars, one per device with gradients
     bool stepped = false;
   };
 
   void check_scaled(const char* op) const;
+  State* state_of(const Optimizer& optimizer);
   State unscaled(const char* op, const Optimizer& optimizer) const;
   State& note_unscaled(const char* op, const Optimizer& optimizer);
   State step_fused(Optimizer& optimizer, const StepOptions& options, const State* unscaled, Tensor& norm) const;
 
   GradScalerOptions options_;
-  Tensor scale_;             // float32, a scalar
-  Tensor growth_tracker_;    // int64, a scalar, on the same device
-  bool scaled_ = false;      // from then on the two stay on their device
-  std::uint64_t loads_ = 0;  // number of loads of state: captured steps know the old state's factors
-  std::unordered_map<const Optimizer*, State> states_;  // of optimisers unscaled since the last update()
+  Tensor scale_;               // float32, a scalar
+  Tensor growth_tracker_;      // int64, a scalar, on the same device
+  bool scaled_ = false;        // from then on the two stay on their device
+  std::uint64_t loads_ = 0;    // number of loads of state: captured steps know the old state's factors
+  std::vector<State> states_;  // of optimisers unscaled since the last update()
 };
 
 }  // namespace adjoint::optim

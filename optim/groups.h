@@ -1,4 +1,4 @@
-// Groups of a module's parameters, selected by name, by the type of the module that they stand in, or by a function.
+// Groups of a module's parameters, selected by name, by the type of their module, or by a function.
 //
 //   optim::AdamW adam(optim::group_by<optim::AdamWOptions>(
 //       net.named_parameters(), {{.select = "encoder.*", .frozen = true},
@@ -22,8 +22,8 @@ namespace adjoint::optim {
 /// Selects the parameters of a group.
 class ADJOINT_API Selector {
  public:
-  /// Parameters whose whole name matches a pattern, as a shell matches file names (POSIX fnmatch): * stands for any
-  /// characters, including dots, ? for one character, [ab] for one of these.
+  /// Parameters whose whole name matches a pattern, as a shell matches file names (POSIX fnmatch): * matches any
+  /// characters, including dots, ? one character, [ab] one of these.
   Selector(const std::string& pattern);                              // NOLINT(google-explicit-constructor)
   Selector(const char* pattern) : Selector(std::string(pattern)) {}  // NOLINT(google-explicit-constructor)
   /// Parameters for which `selects` is true. `description` appears in errors.

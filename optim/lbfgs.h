@@ -44,8 +44,9 @@ struct LBFGSOptions {
 };
 
 /// Liu, Nocedal: "On the limited memory BFGS method for large scale optimization" (1989), as PyTorch computes it. All
-/// parameters are one group, and share a dtype and a device; those of half precision are computed with in float32. The
-/// optimiser takes memory for 2 history_size + 4 copies of them, and waits for the device in each iteration.
+/// parameters are one group, and share a dtype and a device; updates of those of half precision are computed in
+/// float32. The optimiser needs memory for 2 history_size + 4 copies of them, and waits for the device in each
+/// iteration.
 class ADJOINT_API LBFGS : public Optimizer {
  public:
   /// Computes the loss, puts its gradients into the parameters' .grad(), and returns it.

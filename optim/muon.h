@@ -19,7 +19,7 @@ struct MuonOptions {
   double weight_decay = 0.1;
   double momentum = 0.95;
   bool nesterov = true;
-  /// Of the polynomial a x + b x^3 + c x^5 that a step of the iteration applies to singular values.
+  /// Coefficients of the polynomial a x + b x^3 + c x^5 that a step of the iteration applies to singular values.
   std::array<double, 3> ns_coefficients = {3.4445, -4.775, 2.0315};
   /// The least norm that an update is divided by.
   double eps = 1e-7;
@@ -42,7 +42,7 @@ extern template class ADJOINT_API OptimizerOf<MuonOptions>;
 /// Momentum orthogonalised by Newton and Schulz's iteration (Jordan et al.: "Muon: an optimizer for hidden layers in
 /// neural networks", 2024): b = momentum * b + (1 - momentum) * g, and p = (1 - lr * weight_decay) p - rate * U, U
 /// being nearly the orthogonal factor of b, with nesterov that of momentum * b + (1 - momentum) * g. For weights of
-/// hidden layers: matrices, and filters, as (output channels, everything else); for the others take AdamW. Computed in
+/// hidden layers: matrices, and filters, as (output channels, everything else); for the others use AdamW. Computed in
 /// float32, float64 parameters in that (PyTorch iterates in bfloat16). A step launches some 20 operators a parameter.
 /// State: "momentum_buffer".
 class ADJOINT_API Muon : public OptimizerOf<MuonOptions> {

@@ -37,7 +37,8 @@ void detail::check_betas(const char* optimizer, const std::array<double, 2>& bet
 Optimizer::Optimizer(std::string name, std::vector<Tensor> parameters, double lr, std::vector<std::string> state_names)
     : Optimizer(std::move(name), {detail::Group{std::move(parameters), lr, std::move(state_names)}}) {}
 
-Optimizer::Optimizer(std::string name, std::vector<detail::Group> groups) : name_(std::move(name)) {
+Optimizer::Optimizer(std::string name, std::vector<detail::Group> groups)
+    : name_(std::move(name)), self_(std::make_shared<char>()) {
   for (detail::Group& group : groups) add_group(std::move(group));
   ADJOINT_CHECK(!parameters_.empty(), "{}: there must be a parameter; got an empty list", name_);
 }
@@ -146,7 +147,7 @@ void Optimizer::set_momentum(double momentum, std::size_t group) {
   ADJOINT_CHECK(momentum > 0.0 && momentum < 1.0, "{}: momentum must be above 0 and below 1; got {}", name_, momentum);
 }
 
-// Returns true if the parameter's gradient may stand in its group's buffer.
+// Returns true if the parameter's gradient may be in its group's buffer.
 bool Optimizer::has_flat_gradient(std::size_t i) const {
   if (i >= flat_views_.size() || !flat_views_[i].defined()) return false;
   const Tensor& view = flat_views_[i];

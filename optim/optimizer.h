@@ -110,7 +110,7 @@ struct ParameterUpdate {
 
 class Optimizer;
 
-/// One of an optimiser's groups. It is valid as long as the optimiser stays in place:
+/// One of an optimiser's groups. It is valid while the optimiser stays in place:
 ///
 ///   for (auto group : adam.param_groups()) group.set_lr(group.lr() / 10);
 class ADJOINT_API GroupHandle {
@@ -147,16 +147,16 @@ class ADJOINT_API Optimizer {
   /// If memory runs out nothing has changed.
   ///
   /// With a max_norm the gradients are read once for their norm and once for the update (for an optimiser that
-  /// overrides update(), clip_grad_norm_ clips them). The result is the original norm, a float64 scalar on their
-  /// device, for which nothing waits; without a max_norm it is an undefined tensor. Throws Error for a max_norm that is
-  /// negative or NaN, and for a max_norm with gradients on several devices.
+  /// overrides update(), clip_grad_norm_ clips them). The result is the original norm, a float64 scalar on their device
+  /// that the host does not wait for; without a max_norm it is undefined. Throws Error for a max_norm that is negative
+  /// or NaN, and for a max_norm with gradients on several devices.
   Tensor step(const StepOptions& options = {});
   /// Drops the parameters' gradients, also those of frozen groups; sets flat buffers to 0.
   void zero_grad();
 
-  /// From now on the gradients of a group are views of one buffer, which backward passes add to and zero_grad() sets to
-  /// 0: their addresses stay, and sums over devices are one call. Existing gradients are copied in. A parameter without
-  /// a gradient has zeros, and step() updates it with them. Call it again after add_param_group() and after parameters
+  /// Makes the gradients of a group views of one buffer, which backward passes add to and zero_grad() sets to 0. Their
+  /// addresses stay, and sums over devices are one call. Existing gradients are copied in. A parameter without a
+  /// gradient has zeros, and step() updates it with them. Call it again after add_param_group() and after parameters
   /// were moved or converted. Throws Error, and changes nothing, if a group's parameters differ in dtype or device.
   void flatten_gradients();
   /// A group's buffer (elements), with each gradient at a multiple of 256 bytes and zeros between. A gradient outside
@@ -261,7 +261,7 @@ class ADJOINT_API Optimizer {
   std::vector<Tensor> flat_views_;  // one per such parameter; undefined for those without elements
   std::uint64_t loads_ = 0;         // number of loads of state: captured steps know the old state's addresses
   detail::ScheduleName schedule_;
-  std::shared_ptr<const void> self_ = std::make_shared<char>();  // by which parameters know that they are updated
+  std::shared_ptr<const void> self_;  // by which parameters know that they are updated
 };
 
 /// Parameters with their own options.

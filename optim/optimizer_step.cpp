@@ -146,7 +146,7 @@ void Optimizer::apply(const std::vector<GateTensors>& gates) {
   const ProfileScope scope(name_, parameters_.empty() ? kCPU : parameters_.front().device());
   const PauseTape pause;
   adjoint::detail::count_optimizer_step();
-  // Everything that can fail comes before any change; from there on nothing is allocated.
+  // Everything that can fail comes before any change; after it there is no allocation.
   std::vector<Change> changes = prepare(!gates.empty());
   std::map<std::tuple<std::size_t, DType, DeviceType, int, std::int64_t, bool>, Batch> batches;
   for (Change& change : changes) {

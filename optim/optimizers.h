@@ -1,5 +1,5 @@
-// The optimisers that update each element by a rule (rules.h), and their table, by which the library defines those of
-// one rule and the tests find all of them.
+// The optimisers that update each element by a rule (rules.h), and their table, from which the library defines those of
+// one rule and the tests enumerate all.
 #pragma once
 
 #include <adjoint/optim/adagrad.h>

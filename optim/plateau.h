@@ -13,7 +13,7 @@
 
 namespace adjoint::optim {
 
-/// Which metric is better: the smaller, such as a loss, or the larger, such as an accuracy.
+/// The better metric: the smaller, such as a loss, or the larger, such as an accuracy.
 enum class PlateauMode { kMin, kMax };
 /// The threshold is a share of the best metric, or an amount.
 enum class ThresholdMode { kRel, kAbs };

@@ -163,7 +163,7 @@ struct NAdamRule {
     const double decay = std::pow(0.96, a.momentum_decay);
     const auto momentum = [&](double power) { return a.beta1 * (1.0 - 0.5 * power); };
     const double last = std::pow(0.96, a.momentum_decay * a.step);
-    // All momenta are below beta1, so that their product soon is nothing beside 1.
+    // All momenta are below beta1, so their product soon is negligible beside 1.
     double product = momentum(last), power = decay;
     for (double step = 1.0; step < a.step && product > 0x1p-60; step += 1.0, power *= decay) product *= momentum(power);
     const double now = momentum(last), next = momentum(last * decay);

@@ -16,7 +16,7 @@ inline constexpr std::int64_t kMostSteps = std::int64_t{1} << 62;
 /// Throws Error, naming `owner` and `as`, unless the weight is a contiguous floating-point leaf.
 void check_weight(const std::string& owner, const Tensor& weight, const std::string& as);
 
-/// A state whose tensors are taken one by one. Errors name `owner`.
+/// A saved state from which tensors are removed one by one. Errors name `owner`.
 class SavedState {
  public:
   /// Throws Error for undefined tensors and for a name that occurs twice.
@@ -30,7 +30,7 @@ class SavedState {
   /// A copy on the weight's device, in state_dtype() of its dtype. Throws Error for another shape, and for a dtype that
   /// is neither that nor narrower.
   Tensor take_like(const std::string& name, const Tensor& weight);
-  /// Throws Error if an entry is left, which should belong to `whom`.
+  /// Throws Error, naming `whom`, if an entry is left.
   void check_taken(const std::string& whom) const;
 
  private:

@@ -1,5 +1,5 @@
 // Learning-rate schedules: the learning rates as a function of the number of steps, in closed form, so that a schedule
-// that was saved and loaded goes on with the same numbers.
+// that was saved and loaded continues with the same numbers.
 //
 //   optim::CosineAnnealingLR schedule(adam, {.T_max = epochs, .warmup = {.steps = 5}});  // or (adam, epochs)
 //   for (...) { train(); schedule.step(); }
@@ -12,7 +12,7 @@
 //   optim::Schedule schedule(adam, {optim::ConstantLROptions{.factor = 1.0}, optim::StepLROptions{.step_size = 30}});
 //
 // A curve of one's own is a LambdaLR, or an aggregate with `kName`, `check()` and `lr()` as the options below.
-// ReduceLROnPlateau, which needs a metric, stands in plateau.h.
+// ReduceLROnPlateau, which needs a metric, is in plateau.h.
 #pragma once
 
 #include <adjoint/core/tensor/named_tensors.h>
@@ -68,7 +68,7 @@ class ADJOINT_API Curve {
   const char* name() const { return name_; }
   /// The learning rate after t steps for a group with base rate base_lr. Throws Error after the end of a OneCycleLR.
   double lr(double base_lr, std::int64_t t) const;
-  /// The momentum then; empty if the schedule does not change it.
+  /// The momentum at that step; empty if the schedule does not change it.
   std::optional<double> momentum(std::int64_t t) const;
 
  private:
@@ -97,7 +97,7 @@ inline constexpr bool kAreFirstOptions<Options, A, B> = requires(const A& a, con
 template <class Options, class... First>
 concept FirstOptions = kAreFirstOptions<Options, First...> && !(std::convertible_to<First, Options> || ...);
 
-/// A schedule's claim on its optimiser, for as long as it lives. Throws Error if another schedule has a claim.
+/// A schedule's claim on its optimiser while the schedule lives. Throws Error if another schedule has a claim.
 class ADJOINT_API ScheduleHold {
  public:
   ScheduleHold(const std::string& name, Optimizer& optimizer);
@@ -259,7 +259,7 @@ struct ADJOINT_API CosineAnnealingWarmRestartsOptions {
 enum class Anneal { kCos, kLinear };
 
 /// From max_lr / div_factor up to max_lr in the first pct_start of total_steps, then down to max_lr / div_factor /
-/// final_div_factor, whatever the base rate; with three_phase it first falls to the initial rate in as many steps as it
+/// final_div_factor, for any base rate; with three_phase it first falls to the initial rate in as many steps as it
 /// rose, and then to the end (Smith, Topin: "Super-convergence", 2017). Meanwhile momentum, or betas[0], goes from
 /// max_momentum down to base_momentum and back; that needs an optimiser that keeps an average of gradients, so SGD and
 /// RMSprop need a momentum above 0. The step after total_steps - 1, which a loop takes after its last update, keeps the

@@ -23,7 +23,7 @@ struct SGDOptions {
 // Compiled once, in the library.
 extern template class ADJOINT_API OptimizerOf<SGDOptions>;
 
-/// PyTorch's SGD: g = gradient + weight_decay * p; b = momentum * b + (1 - dampening) * g, at first g; p -= lr *
+/// PyTorch's SGD: g = gradient + weight_decay * p; b = momentum * b + (1 - dampening) * g, initially g; p -= lr *
 /// (nesterov ? g + momentum * b : b). Sutskever, Martens, Dahl, Hinton: "On the importance of initialization and
 /// momentum in deep learning" (2013). State: "momentum_buffer" if momentum is not 0.
 class ADJOINT_API SGD : public OptimizerOf<SGDOptions> {

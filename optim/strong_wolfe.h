@@ -17,8 +17,8 @@ struct LineTrial {
   Tensor gradient = {};
 };
 
-/// The best trial found, from `start` (length 0) on; `length` is tried first. The search ends if an interval
-/// times `unit`, the direction's largest element, is below `tolerance`, and after 25 trials.
+/// The best trial found from `start` (length 0); `length` is tried first. The search ends if an interval times `unit`,
+/// the direction's largest element, is below `tolerance`, and after 25 trials.
 LineTrial strong_wolfe(const std::function<LineTrial(double length)>& evaluate, const LineTrial& start, double length,
                        double unit, double tolerance);
 

@@ -8,11 +8,11 @@
 //   }
 //   tape.backward(loss);           // in the dtypes of the forward calls; parameters' gradients are float32
 //
-// Each operator's table says in which dtype it computes (OpDef::mixed_precision). The assignment follows PyTorch's
-// lists for CUDA, on both devices: convolutions, linear, matmul, attention and prelu in the region's dtype; exp, log,
-// pow and similar functions, sums, norms, softmax, layer and group normalisation and losses in float32; all others in
-// the widest dtype among their operands. float64, integers and in-place operations are left alone. Casts are recorded:
-// gradients arrive in the dtype of the original tensor.
+// Each operator's table defines the dtype in which it computes (OpDef::mixed_precision). The assignment follows
+// PyTorch's lists for CUDA, on both devices: convolutions, linear, matmul, attention and prelu in the region's dtype;
+// exp, log, pow and similar functions, sums, norms, softmax, layer and group normalisation and losses in float32; all
+// others in the widest dtype among their operands. float64, integers and in-place operations are left alone. Casts are
+// recorded: gradients arrive in the dtype of the original tensor.
 #pragma once
 
 #include <adjoint/core/base/export.h>

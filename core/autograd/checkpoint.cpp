@@ -15,7 +15,7 @@ namespace {
 
 using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 
-// A new recorded tensor with the same elements, where a sweep can stop.
+// A new recorded tensor with the same elements, at which a sweep can stop.
 constinit const OpDef<NoAttr> alias_op{
     .name = "checkpoint",
     .view = [](const Tensor& in, const NoAttr&) { return in.view_as(in.shape(), in.strides(), in.storage_offset()); },

@@ -33,8 +33,8 @@ using CustomBackward = std::function<std::vector<Tensor>(const CustomCall& call)
 
 /// forward(inputs), as one operator called `name`. Nothing in `forward` is recorded. A sweep calls `backward`, which
 /// returns a gradient for each input: of its shape, dtype and device, or undefined for zero. If `backward` is written
-/// in operators, the gradient is differentiable again. There may be any number of inputs, which may be undefined, and
-/// of results; those of a floating-point dtype are recorded. All of them are kept for the gradient.
+/// in operators, the gradient is differentiable again. The numbers of inputs and results are free, and inputs may be
+/// undefined. Results of a floating-point dtype are recorded. All of them are kept for the gradient.
 ///
 /// Throws Error, naming `name`, for an empty function, results that are undefined, inputs that `forward` changes in
 /// place, and, in the sweep, gradients that do not fit.

@@ -61,7 +61,7 @@ class CheckedFunction {
     ADJOINT_CHECK(f_, "{}: f must be a function; got an empty std::function", op_);
   }
 
-  // The floating-point results. Always under a tape, because f may take gradients.
+  // The floating-point results. Always under a tape, because f may compute gradients.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const {
     std::optional<Tape> own_tape;
     if (Tape::current() == nullptr) own_tape.emplace();

@@ -18,7 +18,7 @@
 
 namespace adjoint {
 
-/// Names the input, the element, the analytic and the numeric value of the first mismatch; or says that the function
+/// Names the input, the element, the analytic and the numeric value of the first mismatch; or reports that the function
 /// gave different results, or different gradients, for the same inputs.
 class ADJOINT_API GradcheckError : public Error {
  public:
@@ -77,8 +77,8 @@ ADJOINT_API bool gradgradcheck(const DifferentiableFunction& f, std::vector<Tens
 /// Checks that f is linear, f(0) = 0 and f(a x + b v) = a f(x) + b f(v), and then that its recorded gradient is its
 /// adjoint A, <f(x), y> = <x, A(y)>, for random v and y, within `tolerance` of the sum of absolute products (by default
 /// 64 roundings of the narrower dtype). Any device, dtype and size. Returns true. Throws GradcheckError, with both
-/// values, which says if f is not linear or its gradient is not its adjoint; throws Error unless x and f's result are
-/// floating point.
+/// values, if f is not linear or its gradient is not its adjoint; throws Error unless x and f's result are floating
+/// point.
 ADJOINT_API bool check_adjoint(const std::function<Tensor(const Tensor&)>& f, const Tensor& x,
                                std::optional<double> tolerance = {});
 

@@ -22,10 +22,10 @@ class PlacingSink : public GradientSink {
   /// there. Exceptions propagate out of backward().
   virtual Tensor place(const Tensor& leaf) = 0;
   /// A sweep of backward() begins, over the tape with this serial number, whose result depends on `leaves`. Every
-  /// watching sink is asked, in the order of watch_sweeps(). Returns true if the sweep is its own: finish() and
-  /// commit() then follow, even if it takes no gradient. Exceptions propagate out of backward().
+  /// watching sink is asked, in the order of watch_sweeps(). Returns true if the sink takes part in the sweep: finish()
+  /// and commit() then follow, even if it gets no gradient. Exceptions propagate out of backward().
   virtual bool begin(std::uint64_t tape, const std::vector<Tensor>& leaves) = 0;
-  /// The beginning sweep also belongs to other sinks.
+  /// Other sinks also take part in the sweep that begins.
   virtual void share() = 0;
 };
 
@@ -33,7 +33,7 @@ class PlacingSink : public GradientSink {
 
 namespace adjoint::detail {
 
-/// From now on, while it lives, the sink is told of every sweep of backward().
+/// While it lives, the sink's functions are called in every sweep of backward().
 ADJOINT_API void watch_sweeps(std::weak_ptr<PlacingSink> sink);
 /// The watching sinks, in the order of their registration.
 std::vector<std::shared_ptr<PlacingSink>> sinks_that_watch();

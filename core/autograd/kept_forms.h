@@ -14,7 +14,7 @@
 
 namespace adjoint::detail {
 
-/// The bytes of everything besides the elements on which a form depends.
+/// The bytes of all values on which a form depends, except the elements.
 class FormKey {
  public:
   explicit FormKey(std::string_view maker) : bytes_(maker) {}
@@ -33,15 +33,16 @@ class FormKey {
 /// Any number of threads may use it at once.
 class ADJOINT_API KeptForms {
  public:
-  /// The most forms; each is made for a whole problem. Beyond that a kernel makes its own form in each call.
+  /// The largest number of forms; each is made for a whole problem. Beyond that a kernel makes its own form in each
+  /// call.
   static constexpr std::size_t kMost = 8;
 
   /// Null if none is kept under that key.
   std::shared_ptr<const void> find(const FormKey& key) const;
   /// Returns true if there is room for another form.
   bool has_room() const;
-  /// Keeps a form of `nbytes` if there is room, and returns the form that is now kept under that key, which is another
-  /// thread's if that was first; null if there is no room.
+  /// Keeps a form of `nbytes` if there is room, and returns the form that is now kept under that key, which may be an
+  /// earlier one of another thread; null if there is no room.
   std::shared_ptr<const void> keep(const FormKey& key, std::shared_ptr<const void> form, std::size_t nbytes);
 
   std::size_t count() const;

@@ -26,8 +26,8 @@ class ADJOINT_API ModuleCalls {
        : watchers_.fetch_and(static_cast<std::uint8_t>(~bit), std::memory_order_relaxed);
   }
 
-  /// The innermost module whose call is under way on this thread, in anomaly mode: "'decoder.up' (Conv2d)". Null where
-  /// there is none.
+  /// The innermost module whose call is under way on this thread, in anomaly mode: "'decoder.up' (Conv2d)". Null if
+  /// there is no module.
   static const std::string* innermost() { return context().module; }
   static void set_innermost(const std::string* module) { context().module = module; }
 

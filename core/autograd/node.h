@@ -32,7 +32,7 @@ class Node {
   /// recorded if the sweep is: see Tape::current().
   virtual void backward(std::span<const Tensor> grads, const std::vector<bool>& needed,
                         std::vector<Tensor>& operand_grads) = 0;
-  /// Returns true if backward() restores the contents of this saved tensor, whatever was written to it since.
+  /// Returns true if backward() restores the contents of this saved tensor after any later write.
   virtual bool restores(const Tensor& /*saved*/) const { return false; }
 
   std::size_t size = 0;  // operands
@@ -65,7 +65,7 @@ using NodePtr = std::unique_ptr<N, DestroyInArena>;
 class ADJOINT_API Versions {
  public:
   explicit Versions(std::span<const Tensor> tensors);
-  /// The index of the first one, or the number of tensors if none was.
+  /// Returns the index of the first such tensor, or the number of tensors if no tensor matches.
   std::size_t first_changed() const;
 
  private:
@@ -193,7 +193,7 @@ TapeImpl* find_live_tape(std::uint64_t serial);
 /// Returns true if a tape of this thread, up to the innermost pause, has used the tensor.
 ADJOINT_API bool used_by_a_tape(const Tensor& tensor);
 
-/// For a view made while nothing records: remembers if its base was recorded, and if the view would lose its base's
+/// Notes in a view that was made while no tape records if its base was recorded, and if the view would lose its base's
 /// gradient (see TensorImpl).
 ADJOINT_API void mark_view(const Tensor& base, const Tensor& view);
 /// The second half of mark_view, for a copy that might have been the tensor itself, such as contiguous()'s.

@@ -67,7 +67,7 @@ struct Ctx {
       : in(in_), outs(outs_), grads(grads_), attr(attr_), index(index_), out(outs.front()), grad(grads.front()) {}
 };
 
-/// The operands and results of the forward call that a rule needs. From operand 23 on they are kept together.
+/// The operands and results of the forward call that a rule needs. All operands from 23 on are kept together.
 enum Save : std::uint32_t {
   kSaveNone = 0,
   kSaveIn0 = 1,
@@ -152,7 +152,7 @@ struct Cost {
   double flop = 0.0;
 };
 
-/// How an operator treats operands in channels_last (core/tensor/memory_format.h).
+/// An operator's treatment of operands in channels_last (core/tensor/memory_format.h).
 enum class Formats : std::uint8_t {
   kNone,         // results are contiguous; kernels that are not `strided` read contiguous copies
   kElementwise,  // operands have the result's shape, and kernels ignore the order of the axes: they run in memory's
@@ -177,7 +177,7 @@ struct OpDef {
   /// operand 0 are not permuted.
   std::optional<Attr> (*in_memory_order)(Operands in, const Attr& attr) = nullptr;
   /// For Formats::kImages: computes the results, which are in channels_last, from operands in any strides. Returns
-  /// false, and does nothing, if contiguous copies are to be used.
+  /// false, and does nothing, if contiguous copies must be used.
   bool (*channels_last)(Operands in, Results out, const Attr& attr) = nullptr;
   /// The CPU kernel's work for one call that is repeated (nn::Plan), with everything decided that does not depend on
   /// elements, except on those of frozen operands: the result allocates nothing. Null, or an empty result: repeated
@@ -210,7 +210,8 @@ ADJOINT_API void check_operands(const char* op, Operands in, std::uint32_t optio
 /// Throws Error if an operator's result does not match the target.
 ADJOINT_API void check_target(const char* op, const Tensor& target, const TensorSpec& spec);
 [[noreturn]] ADJOINT_API void no_kernel(const char* op, Device device);
-/// An uninitialised result of an operator: the place where a sweep wants a leaf's gradient if it fits, or a new tensor.
+/// An uninitialised result of an operator: the place that a sweep provides for a leaf's gradient if it fits, or a new
+/// tensor.
 ADJOINT_API Tensor make_result(const TensorSpec& spec, Device device);
 /// Contiguous versions of the operands (undefined ones pass through).
 ADJOINT_API void make_contiguous(Operands in, std::span<Tensor> out);

@@ -17,7 +17,7 @@ class OpScope {
   OpScope(const OpScope&) = delete;
   OpScope& operator=(const OpScope&) = delete;
 
-  /// The outermost scope's name; null outside every scope.
+  /// The outermost scope's name; null outside all scopes.
   static const char* op() { return detail::context().op; }
 
  private:

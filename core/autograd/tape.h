@@ -7,10 +7,10 @@
 //   tape.backward(loss);                    // adds to .grad() of every leaf that requires it
 //
 // Nodes are in execution order, so the sweep needs no sort and no recursion. Tapes nest within a thread, and the
-// innermost records; they may end in any order, and on another thread than the one that made them. Tapes of several
-// threads may share leaves. Without a live tape nothing is recorded.
+// innermost records; they may end in any order, and on any thread. Tapes of several threads may share leaves. Without a
+// live tape nothing is recorded.
 //
-// A call that throws, for lack of memory too, has changed neither a .grad() nor the tape, and may be repeated. The
+// A call that throws, also for lack of memory, changes neither a .grad() nor the tape, and may be repeated. The
 // exception is a sweep without .retain, which frees saved tensors as it goes.
 #pragma once
 
@@ -53,7 +53,7 @@ struct ThreadTapes;
 /// A tape, or a pause, among those of the thread that made it. May end in any order and on any thread.
 class ADJOINT_API TapeScope {
  public:
-  /// A pause where `tape` is null.
+  /// A null `tape` means a pause.
   explicit TapeScope(Tape* tape);
   ~TapeScope();
   TapeScope(const TapeScope&) = delete;
@@ -119,10 +119,10 @@ class ADJOINT_API PauseTape {
 /// an input.
 ///
 /// Other tensors that f changes in place, such as BatchNorm's statistics, change once: the second run starts from the
-/// contents that the first one found, and restores the contents from before it. This covers only writes to elements, by
-/// the calling thread. Other state of f is seen changed by the second run, and is changed again: numbers in members of
-/// a class, and handles to which f assigns another tensor. A module that runs in f must keep its state in buffers, and
-/// write to these in place.
+/// contents that the first one found, and afterwards restores those from before it. This covers only writes to
+/// elements, by the calling thread. Other state of f is seen changed by the second run, and is changed again: numbers
+/// in members of a class, and handles to which f assigns another tensor. A module that runs in f must keep its state in
+/// buffers, and write to these in place.
 ///
 /// Exact for any f whose result depends only on its inputs, its leaves, such tensors and random numbers. Throws Error
 /// for an empty f, and for one that changes an input in place.

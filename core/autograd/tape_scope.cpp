@@ -66,7 +66,7 @@ struct ThreadTapes {
     return nullptr;
   }
 
-  // Atomic for inherit(), which takes no lock while the list is empty: no other thread can change it then.
+  // Atomic for inherit(), which does not lock while the list is empty: no other thread can change it then.
   std::atomic<TapeScope*> innermost{nullptr};
   Tape* inherited = nullptr;  // the recording tape while the list is empty
   std::atomic<Tape*>* recording;

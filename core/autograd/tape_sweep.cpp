@@ -51,7 +51,7 @@ struct LeafGradient {
   bool in_place = false;  // as in PyTorch, if possible, so that handles that a program holds stay current
 };
 
-// Computes the leaf's new gradient, if that takes memory.
+// Computes the leaf's new gradient, if that needs memory.
 void prepare(LeafGradient& added, bool record) {
   const auto& [leaf, grad, sum, in_place] = added;
   ADJOINT_ASSERT(leaf.shape() == grad.shape(), "a leaf of shape {} got a gradient of shape {}", leaf.shape(),
@@ -63,7 +63,7 @@ void prepare(LeafGradient& added, bool record) {
   const Tensor before = leaf.grad();
   if (!before.defined()) {
     // Leaves share a gradient only if nothing will be written to it in place. A leaf, which .grad_output may be, will
-    // be written to, and would hold itself for ever.
+    // be written to, and would never be released.
     added.sum = grad.impl()->recorded() || exclusively_owned(grad) ? grad : grad.clone();
     // Optimisers read a parameter and its gradient in one order.
     if (!record) added.sum = contiguous_copy(added.sum, leaf.memory_format());
@@ -80,7 +80,7 @@ void prepare(LeafGradient& added, bool record) {
   added.sum = (tape_is_gone || impl.views_recorded ? before.detach() : before) + grad;
 }
 
-// Adds to all of them or to none: everything that can fail comes first.
+// Adds to all leaves or to no leaf: everything that can fail comes first.
 void add_to_leaves(std::vector<LeafGradient>& leaf_grads, bool record) {
   std::vector<Tensor> before;  // destroyed after the lock, with everything that it holds
   before.reserve(leaf_grads.size());
@@ -375,7 +375,7 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
   const std::int64_t first = how.to_leaves || targets.empty() ? 0 : *std::min_element(targets.begin(), targets.end());
 
   std::vector<Tensor> results(targets.size());
-  // Gradients are added at the end, so a sweep that throws has changed none.
+  // Gradients are added at the end, so a sweep that throws has not changed any.
   std::vector<LeafGradient> leaf_grads;
   std::vector<const TensorImpl*> reached;
   Frozen frozen;
@@ -388,7 +388,7 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
   std::vector<Tensor> result_grads, operand_grads;
   std::vector<bool> needed;
   for (std::int64_t id = last; id >= first; --id) {
-    // Not by reference: hooks, and rules of a recorded sweep, append entries.
+    // A copy, because hooks, and rules of a recorded sweep, append entries.
     Node* const node = entries_[static_cast<std::size_t>(id)].node.get();
     const Tensor leaf = entries_[static_cast<std::size_t>(id)].leaf;
     Tensor& grad = grads[static_cast<std::size_t>(id)];
@@ -446,8 +446,8 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
         check_nan(id, result_grads, operand_grads[i]);
       accumulate(grads[static_cast<std::size_t>(node->ids[i])], std::move(operand_grads[i]), options.record);
     }
-    // Released at once, so that its memory serves earlier calls. A node that saved nothing serves other sweeps too: a
-    // parameter's cast may precede several results.
+    // Released immediately, so that its memory serves earlier calls. A node that saved nothing serves other sweeps too:
+    // a parameter's cast may precede several results.
     if (!options.retain && !options.record && node->saved != nullptr) node->release();
   }
   sinks.finish();

@@ -35,7 +35,7 @@ struct AutocastRegion;
 /// Device::index is 8 bits wide.
 inline constexpr std::size_t kMaxDevices = std::numeric_limits<std::int8_t>::max() + std::size_t{1};
 
-/// A thread's position in the program, for a profile. The strings live for ever.
+/// A thread's position in the program, for a profile. The strings are never freed.
 struct ProfilePlace {
   const std::string* path = nullptr;    // of scopes and module
   const std::string* caller = nullptr;  // for a gradient
@@ -44,7 +44,7 @@ struct ProfilePlace {
 
 // No field has a destructor, so that a thread's last calls, from destructors of its other variables, find all of them.
 struct ADJOINT_API Context {
-  /// Records operators. Set by Tape, PauseTape, HiddenTape and InheritTape; the list of a thread's tapes stands in
+  /// Records operators. Set by Tape, PauseTape, HiddenTape and InheritTape; the list of a thread's tapes is in
   /// tape_scope.cpp. Atomic because a tape may end on another thread.
   std::atomic<Tape*> tape{nullptr};
   /// Chooses the dtypes in which operators compute. Set by AutocastGuard and PauseAutocast.
@@ -60,11 +60,11 @@ struct ADJOINT_API Context {
   StateLog* state_log = nullptr;
   /// Hears of calls, to write a network to a file. Set by TraceScope.
   CallTrace* trace = nullptr;
-  /// Where operators make the gradients of leaves. Set by GradientPlaces.
+  /// The memory in which operators compute the gradients of leaves. Set by GradientPlaces.
   GradientPlaces* gradient_places = nullptr;
   /// The innermost rule or hook that a sweep runs; bounds recursion. Set by SweptCall.
   const SweptCall* swept_call = nullptr;
-  /// Random numbers are drawn from it; null: from the thread's own generator. Set by GeneratorGuard.
+  /// Random numbers are drawn from it; null: the thread's own generator. Set by GeneratorGuard.
   Generator* generator = nullptr;
   /// The place of profiled calls. Set by AtPlace and ProfiledCall.
   ProfilePlace place = {};
@@ -74,7 +74,7 @@ struct ADJOINT_API Context {
   bool inside_task = false;
   /// The category of new tensors' memory, initially kOther. Set by MemoryScope.
   MemoryCategory memory_category = {};
-  /// How float32 products round on a GPU. Set by PrecisionGuard and set_float32_precision().
+  /// The rounding of float32 products on a GPU. Set by PrecisionGuard and set_float32_precision().
   Precision float32_precision = Precision::kFull;
   /// The code that computes convolutions on the CPU. Set by CpuBackendGuard.
 #if defined(__x86_64__)

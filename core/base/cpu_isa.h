@@ -9,8 +9,8 @@ namespace adjoint {
 enum class CpuIsa { kBaseline, kAvx2, kAvx512 };
 
 /// The best that this CPU has, or the one that ADJOINT_CPU_ISA names (baseline, avx2 or avx512). Results of different
-/// instruction sets differ only by rounding, and those of one set never. Throws Error, when called, for an unknown name
-/// or one that this CPU does not have.
+/// instruction sets differ only by rounding; those of one set never differ. Throws Error, when called, for an unknown
+/// name or one that this CPU does not have.
 ADJOINT_API CpuIsa cpu_isa();
 /// The best that this CPU has.
 ADJOINT_API CpuIsa best_cpu_isa();

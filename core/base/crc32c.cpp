@@ -10,7 +10,7 @@ constexpr std::uint32_t kPolynomial = 0x82f63b78U;  // reflected
 
 using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
 
-// kTables[k][b]: the contribution of byte b with k bytes behind it, so that eight bytes are looked up at once
+// kTables[k][b]: the contribution of byte b with k bytes behind it, so that eight bytes are looked up together
 // (Kounavis, Berry: "A systematic approach to building high performance software-based CRC generators", 2005).
 constexpr Tables kTables = [] {
   Tables tables{};

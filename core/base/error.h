@@ -14,7 +14,7 @@ class ADJOINT_API Error : public std::runtime_error {
   ~Error() override;
 };
 
-/// A request for memory that could not be met; the message says how much was requested, held and free. The program can
+/// A request for memory that could not be met; the message states the requested, held and free bytes. The program can
 /// continue.
 class ADJOINT_API OutOfMemoryError : public Error {
  public:

@@ -155,7 +155,7 @@ AtomicFile::AtomicFile(const char* op, const fs::path& path) : op_(op), path_(pa
   // not listed cannot be flushed.
   folder_.reset(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder_.is_open() && errno == EACCES) folder_.reset(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!folder_.is_open()) fail_system("cannot create a file beside");
+  if (!folder_.is_open()) fail_system("cannot create a file next to");
   // /proc holds links whose text is not their target.
   struct stat found {};
   ADJOINT_CHECK(!exists || (::fstatat(folder_.get(), name_.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -170,8 +170,8 @@ AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) ::unlinkat(folder_.get(), temporary_.c_str(), 0);
 }
 
-// Not mkostemp, whose files only the owner can read: a result should be as readable as any other new file. Not the
-// file's name with a suffix, which may be too long.
+// mkostemp's files would be readable only by the owner; a result should be as readable as any other new file. The
+// file's name with a suffix may be too long.
 void AtomicFile::create_temporary(unsigned mode) {
   constexpr int kMaxAttempts = 1000;  // skips names that an earlier process with this number left behind
   static std::atomic<unsigned> count{0};
@@ -187,7 +187,7 @@ void AtomicFile::create_temporary(unsigned mode) {
     }
     if (errno != EEXIST) break;
   }
-  fail_system("cannot create a file beside");
+  fail_system("cannot create a file next to");
 }
 
 void AtomicFile::write(const void* data, std::size_t bytes) {

@@ -84,7 +84,7 @@ class ADJOINT_API AtomicFile {
   /// Appends. Throws Error if the disk is full or fails.
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
-  /// Throws Error if flushing or renaming fails; the old file is then still there.
+  /// Throws Error if flushing or renaming fails; the old file then still exists.
   void commit();
 
   /// Removes the temporary files that killed processes left in `folder`; those of active writers stay.

@@ -21,8 +21,8 @@ void leave_to_parent(T what) {
 }
 
 /// Lets fork() wait until no other thread holds the mutex. Otherwise a child that is forked meanwhile would find the
-/// mutex locked for ever, and the data that it guards half changed. The mutex must never be destroyed, and no thread
-/// may fork while it holds it.
+/// mutex locked permanently, and its data half changed. The mutex must never be destroyed, and no thread may fork while
+/// it holds it.
 class ADJOINT_API HeldAtFork {
  public:
   explicit HeldAtFork(std::mutex& mutex);

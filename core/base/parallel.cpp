@@ -42,7 +42,7 @@ int default_num_threads() {
   return std::clamp(count, 1, kMaxThreads);
 }
 
-// One parallel_for: threads take the next task until none is left.
+// One parallel_for: threads run the next task until all are done.
 struct Job {
   Job(std::int64_t n, const std::function<void(std::int64_t)>& f) : count(n), task(f) {}
 
@@ -92,7 +92,7 @@ class Pool {
       const std::size_t started = threads_.size();
       stop();
       fail(
-          "parallel_for: the system must start {} threads beside the caller's; got {}, then: {}; ask for fewer with "
+          "parallel_for: the system must start {} threads besides the caller's; got {}, then: {}; ask for fewer with "
           "set_num_threads() or ADJOINT_NUM_THREADS, or raise the process's limits",
           threads, started, error.what());
     }
@@ -110,7 +110,7 @@ class Pool {
       job_ = &job;
       ++generation_;
     }
-    // No more threads than tasks: a thread that wakes for nothing takes locks that the others need.
+    // No more threads than tasks: an idle thread that wakes holds locks that the others need.
     if (const auto helpers = static_cast<std::uint64_t>(job.count) - 1; helpers < threads_.size()) {
       for (std::uint64_t i = 0; i < helpers; ++i) wake_.notify_one();
     } else {

@@ -1,4 +1,4 @@
-// How float32 matrix products and convolutions may round on the GPU.
+// The rounding that float32 matrix products and convolutions may use on the GPU.
 #pragma once
 
 #include <adjoint/core/base/export.h>

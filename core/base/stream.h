@@ -55,7 +55,7 @@ class ADJOINT_API StreamGuard {
   CUstream_st* before_;
 };
 
-/// Blocks this thread until its current stream on `device` has finished all submitted work; returns at once for the
+/// Blocks this thread until its current stream on `device` has finished all submitted work; returns immediately for the
 /// CPU.
 ADJOINT_API void synchronize(Device device);
 

@@ -1,6 +1,6 @@
-// Declares glibc's vector math (libmvec) to GCC: in loops of an including file, libm's functions of float32 are
-// computed for a vector of numbers at once, with at most 4 units of error in the last place. float64 keeps libm's
-// accuracy. With other compilers and C libraries nothing changes. Internal.
+// Declares glibc's vector math (libmvec) to GCC: in loops of an including file, libm's functions of float32 compute
+// vectors, with at most 4 units of error in the last place. float64 keeps libm's accuracy. With other compilers and C
+// libraries nothing changes. Internal.
 //
 // A loop that does not consist of whole vectors computes its last numbers by libm's own functions, which round
 // differently. Such a file may therefore only contain loops of a fixed count of numbers (ops/elementwise/cpu/map.h), so

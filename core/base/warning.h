@@ -11,9 +11,9 @@ namespace adjoint {
 /// Gets each warning, one line without its end. Called from any thread.
 using WarningHandler = std::function<void(const std::string& message)>;
 
-/// Where warnings go from now on; an empty handler takes them to standard error again, as at first. One that does
-/// nothing silences them, and one that throws makes errors of them, which leave the call that warns when it has done
-/// its work. Returns the handler before.
+/// Sets the handler of warnings. An empty handler restores the default, standard error. A handler that does nothing
+/// silences them. One that throws turns them into errors, which leave the warning call after its work is done. Returns
+/// the handler before.
 ADJOINT_API WarningHandler set_warning_handler(WarningHandler handler);
 
 namespace detail {

@@ -15,7 +15,7 @@
 namespace adjoint::cuda {
 namespace {
 
-// Never destroyed: at exit CUDA ends before or after static destructors, and takes its pools along.
+// Never destroyed: at exit CUDA ends before or after static destructors, and frees its pools itself.
 class Pool {
  public:
   explicit Pool(int device) : device_(device) {

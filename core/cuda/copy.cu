@@ -41,13 +41,13 @@ __device__ int place_in_tile(int b, int a) {
   return b * kSide<Bits> + (a / kGroup ^ b / kGroup) * kGroup + a % kGroup;
 }
 
-// W: elements that move at once, along b from the source and along a to the result: 16 bytes of them, or 1. In the
+// W: elements that move together, along b from the source and along a to the result: 16 bytes of them, or 1. In the
 // former case size_a and size_b are multiples of W.
 template <class Bits, int W>
 __global__ void __launch_bounds__(kTileThreads)
     transpose_tiles(const __grid_constant__ Transposition t, const Bits* __restrict__ in, Bits* __restrict__ out) {
   constexpr int kLength = kSide<Bits>;
-  // A thread takes enough rows of a to fill a word of shared memory.
+  // A thread copies enough rows of a to fill a word of shared memory.
   constexpr int kRows = W == 1 || sizeof(Bits) >= 4 ? 1 : static_cast<int>(4 / sizeof(Bits));
   constexpr int kAlongB = kLength / W;
   constexpr int kLoads = kAlongB * (kLength / kRows) / kTileThreads, kStores = kAlongB * kLength / kTileThreads;

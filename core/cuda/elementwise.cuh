@@ -274,7 +274,7 @@ struct Elementwise;
 template <class Out, class... In>
 struct Elementwise<Out(In...)> {
   static constexpr std::size_t kOperands = 1 + sizeof...(In);
-  // Elements that move at once: 16 bytes of the widest operand.
+  // Elements that move together: 16 bytes of the widest operand.
   static constexpr int kVector = static_cast<int>(16 / std::max({sizeof(Out), sizeof(In)...}));
 
   template <class F, class... Tensors>

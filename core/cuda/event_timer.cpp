@@ -50,7 +50,7 @@ bool is_capturing(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
-// Events of a device are reused: creating one takes longer than recording it.
+// Events of a device are reused: creating one is slower than recording it.
 class EventTimer final : public DeviceTimer {
  public:
   EventTimer() = default;

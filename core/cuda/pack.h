@@ -1,4 +1,4 @@
-// Neighbouring elements that move as one.
+// Neighbouring elements that are moved together.
 #pragma once
 
 #include <adjoint/core/tensor/dtype.h>

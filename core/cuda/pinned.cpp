@@ -1,5 +1,5 @@
-// Page-locked memory of the host. Locking pages takes the driver longer than most copies take, so blocks are kept, and
-// handed out again when the copies that use their addresses are done.
+// Page-locked memory of the host. Locking pages is slower than most copies, so blocks are kept, and handed out again
+// when the copies that use their addresses are done.
 
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/cuda/backend.h>

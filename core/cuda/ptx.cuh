@@ -57,6 +57,13 @@ __device__ __forceinline__ void store_shared_pair(std::uint32_t address, float f
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};\n" ::"r"(address), "f"(first), "f"(second) : "memory");
 }
 
+/// Four neighbouring floats to a multiple of 16 bytes.
+__device__ __forceinline__ void store_shared_quad(std::uint32_t address, const float* values) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};\n" ::"r"(address), "f"(values[0]), "f"(values[1]),
+               "f"(values[2]), "f"(values[3])
+               : "memory");
+}
+
 /// Four 8 x 8 matrices of halves, or 8 x 4 of 32-bit units: lane l's address is that of row l % 8, 16 bytes, of matrix
 /// l / 8; it gets unit l % 4 of row l / 4 of each.
 __device__ __forceinline__ void load_matrices(std::uint32_t (&units)[4], std::uint32_t address) {
@@ -178,6 +185,14 @@ __device__ __forceinline__ int cluster_rank() {
   return rank;
 }
 
+/// Four floats at an address_in_cluster(), a multiple of 16 bytes.
+__device__ __forceinline__ void load_cluster_quad(float (&values)[4], std::uint32_t address) {
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];\n"
+               : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
+               : "r"(address)
+               : "memory");
+}
+
 /// A barrier of all threads of all blocks of the cluster.
 __device__ __forceinline__ void cluster_barrier() {
   asm volatile(
@@ -225,6 +240,16 @@ __device__ __forceinline__ void wait_for_earlier_kernels() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;\n" ::: "memory");
 #endif
+}
+
+/// Prefetches the line of an address into the L2.
+__device__ __forceinline__ void prefetch(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];\n" ::"l"(address));
+}
+
+/// Prefetches a map, so that the first copy by it need not wait for memory.
+__device__ __forceinline__ void prefetch(const TensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];\n" ::"l"(&map) : "memory");
 }
 
 // --- bulk copies, fences, registers

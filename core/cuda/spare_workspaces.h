@@ -13,7 +13,7 @@ namespace adjoint::cuda {
 void* take_workspace(std::size_t nbytes, int device);
 /// Returns a workspace from take_workspace().
 void leave_workspace(void* data, std::size_t nbytes, int device) noexcept;
-/// Returns true if a workspace comes from there.
+/// Returns true if workspaces of this size on this stream come from there.
 bool keeps_workspaces(std::size_t nbytes, void* stream);
 /// Returns this thread's kept workspaces to the pools.
 void release_spare_workspaces() noexcept;

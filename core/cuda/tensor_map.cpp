@@ -68,7 +68,7 @@ TensorMap encode_tensor_map(const TensorMapLayout& layout) {
     status = try_encoding();
   }
   ADJOINT_CHECK(status == CUDA_SUCCESS,
-                "cuda: the driver must take a tensor map's layout; got error {}; report it as a fault of the library",
+                "cuda: the driver must accept a tensor map's layout; got error {}; report it as a fault of the library",
                 static_cast<int>(status));
   return map;
 }

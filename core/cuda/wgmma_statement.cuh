@@ -32,8 +32,8 @@
   ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 /// A product's statement. `sums`: half the columns. `instruction`: K and types. `factors`: their operands' names.
-/// `flag`: the name of the operand that says if it accumulates. `majors`: for halves, says for each operand in shared
-/// memory if it is K-major (0) or not.
+/// `flag`: the name of the operand that decides if it accumulates. `majors`: for halves, 0 for each operand in shared
+/// memory that is K-major.
 #define ADJOINT_WGMMA_STATEMENT(columns, sums, instruction, factors, flag, majors)         \
   "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, " flag                               \
   ", 0;\n"                                                                                 \

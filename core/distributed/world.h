@@ -1,4 +1,4 @@
-// The processes that compute together: which of them this one is, and how many there are.
+// The processes that compute together: their number, and this process's rank.
 //
 //   int main() {
 //     distributed::init();                      // first of all
@@ -9,8 +9,8 @@
 //   }
 //
 // `mpirun -n 4 ./program` starts four of them. A program that was started alone is a world of one, in which every
-// collective (ops/distributed/collectives.h) returns its input. Programs link Adjoint::distributed; one that
-// links Adjoint::adjoint alone can be started alone only. docs/distributed.md says how it all is used.
+// collective (ops/distributed/collectives.h) returns its input. Programs link Adjoint::distributed; one that links only
+// Adjoint::adjoint can only be started alone. docs/distributed.md is the guide.
 #pragma once
 
 #include <adjoint/core/base/export.h>
@@ -21,8 +21,8 @@
 namespace adjoint::distributed {
 
 struct InitOptions {
-  /// The seconds that a rank waits for another, or for a sum on its GPU, before it gives up. Defaults to the
-  /// environment variable ADJOINT_DISTRIBUTED_TIMEOUT, or 10 minutes.
+  /// The seconds that a rank waits for another, or for a sum on its GPU, before it fails. Defaults to the environment
+  /// variable ADJOINT_DISTRIBUTED_TIMEOUT, or 10 minutes.
   std::optional<double> timeout = {};
 };
 
@@ -34,7 +34,7 @@ ADJOINT_API void start(const InitOptions& options);
 
 /// Connects to the other processes that the launcher started. Each process takes the GPU with its number among the
 /// processes of its host, and default_device() is that GPU from here on. Resources are closed when the program exits.
-/// Ends the process if a rank does not come within the timeout. Throws Error if it was called before, for a timeout
+/// Ends the process if a rank does not arrive within the timeout. Throws Error if it was called before, for a timeout
 /// outside 0.001 to 1e9 seconds, for more processes on a host than GPUs, if there are any, and if a launcher started
 /// several processes of a program that was linked without Adjoint::distributed.
 inline void init(const InitOptions& options = {}) {

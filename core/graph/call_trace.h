@@ -90,7 +90,7 @@ class ADJOINT_API CallTrace {
   /// The calls that a trace follows.
   enum class Calls : std::uint8_t {
     kOperators,
-    kFunctions,  // functions that consist of several operators are one call, where ONNX has one operator for them
+    kFunctions,  // functions of several operators are one call if ONNX has one operator for them
   };
 
   /// This thread's trace. Null without a trace, and inside an operator.
@@ -132,8 +132,8 @@ class TraceScope {
   CallTrace* outer_;
 };
 
-/// check(values) throws Error for elements that `op` does not take. It is no part of a network in a file; planned calls
-/// repeat it.
+/// check(values) throws Error for elements that `op` does not accept. Planned calls repeat it; files of networks leave
+/// it out.
 template <class F>
 void check_elements(const char* op, const Tensor& values, F&& check) {
   CallTrace* const trace = CallTrace::current();

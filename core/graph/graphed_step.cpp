@@ -40,7 +40,7 @@ struct StepGraphs::Graph {
   Key key;
   std::uint64_t seed = 0;           // built into its kernels, if it draws
   std::uint64_t random_blocks = 0;  // drawn per step
-  std::vector<Tensor> inputs;       // where the graph reads them
+  std::vector<Tensor> inputs;       // the tensors that the graph reads
   std::shared_ptr<BlockArena::Use> blocks;
   StepRecord record;
   std::vector<Output> outputs;

@@ -42,9 +42,9 @@ struct GraphedStepOptions {
   /// Calls that run directly before one is captured, for inputs of each kind: at least 1, because programs create
   /// objects on first use (optimisers' state, libraries' handles).
   int warmup = 1;
-  /// The most graphs kept, at least 1; the least recently used graph is dropped first.
+  /// The largest number of graphs kept, at least 1; the least recently used graph is dropped first.
   std::size_t max_graphs = 16;
-  /// The most bytes of device memory for the tensors of all graphs; beyond that graphs are dropped in the same order.
+  /// The limit in bytes for the device memory of all graphs' tensors; beyond it, graphs are dropped in the same order.
   std::size_t max_bytes = SIZE_MAX;
 };
 

@@ -1,4 +1,4 @@
-// Functions that consist of several operators, where ONNX has one. Internal.
+// Functions of several operators here for which ONNX has one operator. Internal.
 #pragma once
 
 #include <adjoint/core/graph/call_trace.h>

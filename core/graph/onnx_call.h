@@ -1,5 +1,5 @@
-// How an operator translates its calls to ONNX's operators (https://onnx.ai, operator set 17). A rule stands beside the
-// operator and names nodes; nn/onnx writes them to a file. Internal.
+// Translation of an operator's calls to ONNX's operators (https://onnx.ai, operator set 17). A rule is defined beside
+// the operator and names nodes; nn/onnx writes them to a file. Internal.
 //
 //   OnnxValue softmax_onnx(OnnxCall& call, const SoftmaxAttr& attr) {
 //     return call.add("Softmax", {call.operand(0)}, {{"axis", attr.axis}});
@@ -79,8 +79,8 @@ class ADJOINT_API OnnxCall {
   ~OnnxCall() = default;
 };
 
-/// The axis of `x` with `outer` elements in the axes before it and `inner` in those behind; the first if several do,
-/// all of one element.
+/// The axis of `x` with `outer` elements in the axes before it and `inner` in those behind; if several axes of one
+/// element fit, the first.
 ADJOINT_API std::int64_t axis_between(const Tensor& x, std::int64_t outer, std::int64_t inner);
 
 /// ONNX's number of a dtype (TensorProto.DataType).

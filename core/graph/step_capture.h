@@ -1,4 +1,4 @@
-// How the library reports to a captured step (graphed_step.h): the host's actions in each replay, the memory that the
+// The library's reports to a captured step (graphed_step.h): the host's actions in each replay, the memory that the
 // graph uses, and unsupported operations. Internal.
 //
 // Kernels that read a host number which changes from step to step, such as a learning rate, read it from the device's
@@ -86,8 +86,8 @@ struct StepRecord {
 
 class ADJOINT_API StepCapture {
  public:
-  /// Begins on this thread, which must have none. Blocks come from the arena, whose segments may grow to `limit` bytes;
-  /// at the limit make_room() releases some, or returns false.
+  /// Begins a capture on this thread, which must not have one. Blocks come from the arena, whose segments may grow to
+  /// `limit` bytes; at the limit make_room() releases some, or returns false.
   StepCapture(Device device, std::shared_ptr<BlockArena> arena, std::size_t limit, std::function<bool()> make_room);
   ~StepCapture();
   StepCapture(const StepCapture&) = delete;
@@ -106,7 +106,7 @@ class ADJOINT_API StepCapture {
   }
   /// When it returns false, the step is captured again and the graph not replayed.
   void valid_while(std::function<bool()> condition) { record_.conditions.push_back(std::move(condition)); }
-  /// Keeps the object alive as long as the graph.
+  /// Keeps the object alive while the graph lives.
   void keep(std::shared_ptr<const void> what) { record_.kept.push_back(std::move(what)); }
   /// The device address that holds `now`, and in each replay the result of next(), in the order of the actions.
   template <class T>

@@ -42,7 +42,7 @@ class ADJOINT_API BlockArena {
   BlockArena(const BlockArena&) = delete;
   BlockArena& operator=(const BlockArena&) = delete;
 
-  /// From here until the next call, blocks belong to a new capture.
+  /// Blocks belong to a new capture until the next call.
   std::shared_ptr<Use> begin();
   /// `nbytes` > 0 bytes at a multiple of 512; null if `limit` bytes of segments, or the source, cannot provide them.
   void* allocate(std::size_t nbytes, std::size_t limit, const char* made_by);

@@ -108,7 +108,7 @@ void BlockCache::release(void* data, std::size_t nbytes) noexcept {
       oldest = static_cast<Kept*>(static_cast<ByAge*>(ages_.previous));
       take(*oldest);
     }
-    std::free(oldest);  // unlocked, because the system takes its time
+    std::free(oldest);  // unlocked, because the system is slow
   }
 }
 

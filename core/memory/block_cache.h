@@ -11,8 +11,8 @@
 
 namespace adjoint::detail {
 
-/// Hands out memory, aligned to kAlignment, and keeps released blocks, up to a limit: the newest ones. For any number
-/// of threads.
+/// Hands out memory, aligned to kAlignment, and keeps released blocks, up to a limit: the newest ones. Any number of
+/// threads may use it.
 class ADJOINT_API BlockCache {
  public:
   static constexpr std::size_t kAlignment = 64;  // a cache line, and the widest vector register

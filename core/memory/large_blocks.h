@@ -1,4 +1,4 @@
-// How messages describe large tensors, and how storages are counted. Internal to core.
+// The descriptions of large tensors in messages, and the counts of storages. Internal to core.
 #pragma once
 
 #include <adjoint/core/memory/memory.h>

@@ -30,7 +30,7 @@ ADJOINT_API Tensor pin_memory(const Tensor& x);
 ADJOINT_API bool is_pinned(const Tensor& x);
 
 /// target.copy_(source), in the order of the GPU's current stream. It does not wait if one of them is a pinned CPU
-/// tensor, the other is on a GPU, and both are contiguous and of one shape and dtype; any other copy is copy_'s. Before
+/// tensor, the other is on a GPU, and both are contiguous and of one shape and dtype; other copies use copy_. Before
 /// the stream is done (Stream::synchronize), do not write to the CPU tensor, and do not read it if it is the target.
 /// Not recorded; throws Error as copy_ does.
 ADJOINT_API void copy_async(const Tensor& source, Tensor& target);

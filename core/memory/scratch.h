@@ -22,7 +22,7 @@ class ADJOINT_API Scratch {
   /// std::bad_alloc.
   void* allocate(std::size_t nbytes);
   /// Ends the life of everything that was allocated, and makes the block as large as the most that was needed so far.
-  /// Does not allocate if it is.
+  /// If it returns true, it does not allocate.
   void clear();
   /// Bytes of the block.
   std::size_t nbytes() const { return size_; }
@@ -36,7 +36,7 @@ class ADJOINT_API Scratch {
 
   std::byte* block_ = nullptr;
   std::size_t size_ = 0, used_ = 0;
-  std::vector<void*> more_;  // blocks of one allocation each, for what did not fit
+  std::vector<void*> more_;  // one block for each allocation that did not fit
 };
 
 /// Temporary tensors on the CPU take their memory from `scratch` while it lives.

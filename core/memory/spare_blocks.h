@@ -8,7 +8,7 @@
 
 namespace adjoint::detail {
 
-/// For one thread. A block's size is a power of two, so that all shapes of a network share a few sizes.
+/// One thread uses it. A block's size is a power of two, so that all shapes of a network share a few sizes.
 class SpareBlocks {
  public:
   static constexpr std::size_t kLeastBytes = 512, kMostBytes = std::size_t{4} << 20;

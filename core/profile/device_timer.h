@@ -28,7 +28,7 @@ struct DeviceTimes {
   std::vector<DeviceSpan> spans;
 };
 
-/// Several threads begin and end at once; on each thread the last to begin ends first.
+/// Several threads may begin and end concurrently; on each thread the last to begin ends first.
 class ADJOINT_API DeviceTimer {
  public:
   DeviceTimer() = default;
@@ -38,7 +38,7 @@ class ADJOINT_API DeviceTimer {
 
   /// Drops earlier measurements, and keeps up to `max_spans` spans from here on; seconds cover everything.
   virtual void start(std::size_t max_spans) = 0;
-  /// GPU work that this thread submits from here on belongs to `row`.
+  /// GPU work that this thread submits from now on counts for `row`.
   virtual void begin(std::uint32_t row, Device device) = 0;
   virtual void end() noexcept = 0;
   /// Returns the measurements. The GPUs must have finished all work by then.

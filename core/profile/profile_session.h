@@ -100,7 +100,7 @@ struct ProfileSession {
   }
   const ProfiledRow& add_row(ProfiledThread& thread, ProfiledRow row);
 
-  /// Makes it the collecting session. Throws Error if there is one.
+  /// Makes it the collecting session. Throws Error if a session exists.
   static void start(const std::shared_ptr<ProfileSession>& session);
   void stop();
 };

@@ -1,4 +1,4 @@
-// Finds a call's row. A thread finds known calls in its own table; only new ones, and adding sums, take a lock, which
+// Finds a call's row. A thread finds known calls in its own table; only new ones, and adding sums, need a lock, which
 // has no contention before the Profiler stops.
 #include <adjoint/core/profile/profiled_call.h>
 

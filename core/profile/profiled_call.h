@@ -1,4 +1,4 @@
-// How calls report to a Profiler. Internal to core, ops and nn.
+// The reports of calls to a Profiler. Internal to core, ops and nn.
 #pragma once
 
 #include <adjoint/core/base/context.h>
@@ -79,7 +79,7 @@ class ADJOINT_API ProfiledCall {
   bool timed_, module_;
 };
 
-/// Bytes of the operands and results, with each stored element counted once; undefined ones have none.
+/// Bytes of the operands and results, with each stored element counted once; undefined tensors count as 0.
 ADJOINT_API double moved_bytes(std::span<const Tensor> in, std::span<const Tensor> out);
 
 /// The position of the call that is being recorded, and the name of its gradient.

@@ -1,4 +1,4 @@
-// Profiler: shows where a program's time goes, by operator, module and shape.
+// Profiler: measures a program's time by operator, module and shape.
 //
 //   adjoint::Profiler profiler;
 //   for (int step = 0; step < 10; ++step) train_step();
@@ -6,7 +6,7 @@
 //   profiler.write_trace("trace.json");  // for chrome://tracing or ui.perfetto.dev
 //
 // A call of an operator counts under its name, the function or gradient that called it, the path of the calling module,
-// and the shapes of its operands. Calls from a sweep belong to the module of the forward call.
+// and the shapes of its operands. Calls from a sweep count for the module of the forward call.
 #pragma once
 
 #include <adjoint/core/base/device.h>
@@ -27,7 +27,7 @@
 namespace adjoint {
 
 struct ProfilerOptions {
-  /// The most calls in write_trace(), about 32 bytes each; the table also counts those beyond. 0: no calls.
+  /// The largest number of calls in write_trace(), about 32 bytes each; the table counts all calls. 0: no calls.
   std::size_t max_trace_calls = 1'000'000;
   /// Ranges for NVIDIA's tools, named like the rows, in builds with CUDA. They have no effect outside those tools.
   bool nvtx = false;
@@ -77,7 +77,7 @@ struct ProfileTable {
 };
 
 /// Collects the calls of all threads while it lives, one Profiler per process at a time. It costs a few hundred
-/// nanoseconds a call, plus the timer's cost on a GPU; results keep their bits. Calls during the capture of a CUDA
+/// nanoseconds a call, plus the timer's cost on a GPU; results keep the same bits. Calls during the capture of a CUDA
 /// graph, and its replays, have no device time unless the timer is CUPTI's.
 class ADJOINT_API Profiler {
  public:

@@ -1,5 +1,5 @@
 // Converts one element from one dtype to another, for host and device alike: convert() defines every cast of a tensor,
-// on every device, and holds() says which single values a dtype refuses.
+// on every device, and holds() defines which single values a dtype refuses.
 #pragma once
 
 #include <adjoint/core/tensor/dtype.h>

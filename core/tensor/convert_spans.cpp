@@ -22,7 +22,7 @@ void convert_span(const void* in, void* out, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) to[i] = convert<To>(from[i]);
 }
 
-// The 16-bit formats' own loops: kernels spend much of their time here, and the formats take many instructions.
+// Special loops for 16-bit formats: kernels spend much of their time here, and the formats need many instructions.
 template <class From, class To>
 void convert_reduced(const void* in, void* out, std::int64_t n) {
   run_for_isa<CpuIsa::kAvx2>([=] { convert_span<From, To>(in, out, n); });

@@ -32,7 +32,7 @@ struct DataType {
   std::uint16_t lanes;
 };
 
-/// The specification's DLTensor. Strides are in elements; null for a contiguous tensor.
+/// The specification's DLTensor. Strides are in elements; null means contiguous.
 struct View {
   void* data;
   DeviceId device;

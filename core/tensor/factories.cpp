@@ -16,7 +16,7 @@
 namespace adjoint {
 namespace {
 
-// `options` with a dtype: its own, or `dtype` if it names none.
+// `options` with a dtype: its own, or `dtype` if it has no dtype.
 TensorOptions named(const TensorOptions& options, DType dtype) {
   TensorOptions all = options;
   all.dtype = options.dtype.value_or(dtype);
@@ -155,7 +155,7 @@ Tensor linspace(double start, double end, std::int64_t steps, const TensorOption
   if (steps > 2) fit_scalar("linspace", start + step, dtype, shape);
   Tensor tensor = Tensor::empty(shape, options);
   fill_arange(tensor, start, step);
-  if (steps > 1) {  // exact, whatever the earlier steps add up to
+  if (steps > 1) {  // exact, independent of the earlier steps' sum
     Tensor last = tensor.view_as({1}, {1}, steps - 1);
     fill(last, end);
   }

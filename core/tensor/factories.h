@@ -75,8 +75,8 @@ ADJOINT_API Tensor tensor(const Values& values, const TensorOptions& options = {
 /// hold an element, as Tensor::full does.
 ADJOINT_API Tensor linspace(double start, double end, std::int64_t steps, const TensorOptions& options = {});
 
-/// Integers drawn uniformly from [low, high), of any dtype but bool, by default int64; no number is likelier than
-/// another by more than 2^-64. Throws Error for low not below high, and if the dtype cannot hold low or high - 1.
+/// Integers drawn uniformly from [low, high), of any dtype but bool, by default int64; probabilities differ by at most
+/// 2^-64. Throws Error for low not below high, and if the dtype cannot hold low or high - 1.
 ADJOINT_API Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, const TensorOptions& options = {});
 /// From [0, high).
 ADJOINT_API Tensor randint(std::int64_t high, const Shape& shape, const TensorOptions& options = {});

@@ -53,21 +53,12 @@ void check_floating(const char* op, const Tensor& tensor) {
 // fill(contiguous, position) draws.
 template <class Fill>
 void fill_random(Tensor& tensor, Generator& generator, const Fill& fill) {
-  ADJOINT_CHECK(
-      generator.device_base() == nullptr || tensor.device().is_cuda(),
-      "uniform_: a generator with a device base draws for tensors on that device alone; got a tensor of shape {} on "
-      "{}",
-      tensor.shape(), tensor.device());
-  if (tensor.numel() == 0) return;
-  ADJOINT_CHECK(detail::StepCapture::current() == nullptr || generator.device_base() != nullptr,
-                "uniform_: a captured step (GraphedStep) must draw from the thread's default generator, as it was when "
-                "the step began; got one with seed {} for a tensor of shape {}",
-                generator.seed(), tensor.shape());
   Tensor contiguous = tensor;
   if (!tensor.is_contiguous()) contiguous = make_tensor({tensor.shape(), tensor.dtype()}, tensor.device());
-  const auto blocks =
-      static_cast<std::uint64_t>((tensor.numel() + philox::kNumbersPerBlock - 1) / philox::kNumbersPerBlock);
-  fill(contiguous, philox::Position{generator.seed(), generator.reserve(blocks), generator.device_base()});
+  // Reserves only once no allocation is left to fail, so that a failed call draws nothing.
+  const philox::Position at = reserve_numbers(tensor.shape(), tensor.device(), generator);
+  if (tensor.numel() == 0) return;
+  fill(contiguous, at);
   if (contiguous.impl() != tensor.impl()) copy_into(contiguous, tensor);
 }
 
@@ -113,6 +104,21 @@ void fill_arange(Tensor& tensor, double start, double step) {
     for (std::int64_t i = 0; i < tensor.numel(); ++i)
       data[i] = convert<T>(std::fma(static_cast<double>(i), step, start));
   });
+}
+
+philox::Position reserve_numbers(const Shape& shape, Device device, Generator& generator) {
+  ADJOINT_CHECK(
+      generator.device_base() == nullptr || device.is_cuda(),
+      "uniform_: a generator with a device base draws for tensors on that device alone; got a tensor of shape {} on "
+      "{}",
+      shape, device);
+  const std::int64_t count = shape.numel();
+  ADJOINT_CHECK(count == 0 || detail::StepCapture::current() == nullptr || generator.device_base() != nullptr,
+                "uniform_: a captured step (GraphedStep) must draw from the thread's default generator, as it was when "
+                "the step began; got one with seed {} for a tensor of shape {}",
+                generator.seed(), shape);
+  const auto blocks = static_cast<std::uint64_t>((count + philox::kNumbersPerBlock - 1) / philox::kNumbersPerBlock);
+  return {generator.seed(), generator.reserve(blocks), generator.device_base()};
 }
 
 void draw_uniform(Tensor& tensor, double low, double high, Generator& generator) {

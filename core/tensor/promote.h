@@ -1,5 +1,5 @@
-// The common dtype of several operands, by PyTorch's rules, and numbers that callers pass where a tensor's dtype
-// applies. Internal to core and ops.
+// The common dtype of several operands, by PyTorch's rules, and numbers that are converted to a tensor's dtype.
+// Internal to core and ops.
 #pragma once
 
 #include <adjoint/core/tensor/scalar.h>

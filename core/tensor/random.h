@@ -3,7 +3,7 @@
 // Every thread draws from its own default generator. manual_seed() sets the process's seed, initially 0: the thread
 // that calls it (initially the one that loads the library) draws from Generator(seed), and every other thread, new or
 // running, from Generator(seed).fork(number). The other threads are numbered from 0 in the order in which they first
-// draw after the seed was set. If threads race and that order must not matter, hold a GeneratorGuard in each of them. A
+// draw after the seed was set. If the order of racing threads must not matter, hold a GeneratorGuard in each of them. A
 // DataLoader does so around Dataset::get().
 #pragma once
 
@@ -70,8 +70,8 @@ class ADJOINT_API GeneratorGuard {
 // Fill a floating-point tensor in place from `generator`, as Tensor::uniform_ and normal_ do from the default one.
 // Throw Error for a tensor that may not be written (see Tensor), and for numbers that are not finite in its dtype.
 
-/// Numbers of the tensor's dtype from low up to but not including high, however coarse the dtype; low, rounded, if the
-/// dtype has no number there, as for low == high. Throws Error for low above high.
+/// Numbers of the tensor's dtype in [low, high), however coarse the dtype; low, rounded, if the dtype has no number
+/// there, as for low == high. Throws Error for low above high.
 ADJOINT_API void fill_uniform(Tensor& tensor, double low, double high, Generator& generator);
 /// Throws Error for a negative standard deviation.
 ADJOINT_API void fill_normal(Tensor& tensor, double mean, double standard_deviation, Generator& generator);

@@ -54,7 +54,7 @@ class ADJOINT_API Scalar {
   };
 };
 
-/// Like the number, with the stream's own format; bools as words.
+/// Prints the number in the stream's format; bools as words.
 ADJOINT_API std::ostream& operator<<(std::ostream& out, const Scalar& value);
 
 }  // namespace adjoint

@@ -2,7 +2,7 @@
 // ops/elementwise/cpu/map.h comes next.
 //
 // Loops over several operands of one shape and any strides: axes are sorted and merged first, so a loop over contiguous
-// operands is one row whatever their rank. The plan is plain data, for host and device alike.
+// operands of any rank is one row. The plan is plain data, for host and device alike.
 #pragma once
 
 #include <adjoint/core/base/parallel.h>

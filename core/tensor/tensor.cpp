@@ -421,7 +421,7 @@ void Tensor::set_grad(const Tensor& gradient) {
         "set_grad: the gradient must have the tensor's shape, dtype and device; got {} {} on {} for {} {} on {}",
         gradient.shape(), gradient.dtype(), gradient.device(), shape(), dtype(), device());
     ADJOINT_CHECK(gradient.impl() != impl(),
-                  "set_grad: a tensor must not be its own gradient, which would hold it for ever; got shape {}; "
+                  "set_grad: a tensor must not be its own gradient, which would never release it; got shape {}; "
                   "pass a detach() or a clone()",
                   shape());
   }

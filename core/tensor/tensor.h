@@ -37,7 +37,7 @@ struct BackwardOptions;
 struct TensorImpl;
 
 struct TensorOptions {
-  /// Omitted options are the factory's choice: float32 unless it says otherwise.
+  /// The factory chooses omitted options: float32 unless it documents another dtype.
   std::optional<DType> dtype = {};
   Device device = kCPU;
   bool requires_grad = false;
@@ -132,8 +132,8 @@ class ADJOINT_API Tensor {
   /// Returns true if the elements fill memory without gaps in this format. Tensors of one channel, and 1 x 1 images,
   /// are in both formats.
   bool is_contiguous(MemoryFormat format) const;
-  /// kChannelsLast if the strides are in the order of channels_last and not also in that of contiguous tensors, gaps
-  /// allowed; else kContiguous. Results of operators follow the first operand whose strides are in one order only.
+  /// kChannelsLast if the strides, gaps allowed, have the order of channels_last and not that of contiguous tensors
+  /// too; else kContiguous. Results of operators follow the first operand whose strides are in one order only.
   MemoryFormat memory_format() const;
   bool is_cpu() const { return device().is_cpu(); }
   bool is_cuda() const { return device().is_cuda(); }
@@ -141,7 +141,7 @@ class ADJOINT_API Tensor {
   /// Its dtype and device, both set.
   TensorOptions options() const;
 
-  /// Of another shape, in this tensor's dtype and on its device, where the options name no other.
+  /// A tensor of another shape, by default with this tensor's dtype and device.
   Tensor new_empty(const Shape& shape, const LikeOptions& options = {}) const;
   Tensor new_zeros(const Shape& shape, const LikeOptions& options = {}) const;
   Tensor new_ones(const Shape& shape, const LikeOptions& options = {}) const;
@@ -174,7 +174,7 @@ class ADJOINT_API Tensor {
 
   Tensor to(Device device) const;
   Tensor cpu() const { return to(kCPU); }
-  /// To the CUDA device `index`; without an index to kCUDA.
+  /// Copies to the CUDA device `index`; without an index to kCUDA.
   Tensor cuda(int index = 0) const { return to(Device(DeviceType::kCUDA, index)); }
   Tensor to(Device device, DType dtype) const { return to(dtype).to(device); }
   Tensor to(DType dtype, Device device) const { return to(device, dtype); }
@@ -183,7 +183,7 @@ class ADJOINT_API Tensor {
   /// dtype to an integer one: truncated towards 0; beyond the range, the nearer end; NaN becomes 0. From an integer
   /// dtype to a narrower one: modulo 2^bits.
   Tensor to(DType dtype) const;
-  /// As `other`: on its device, in its dtype.
+  /// Converts to the device and dtype of `other`.
   Tensor to(const Tensor& other) const { return to(other.device(), other.dtype()); }
   Tensor type_as(const Tensor& other) const { return to(other); }
   Tensor half() const { return to(kFloat16); }
@@ -203,8 +203,8 @@ class ADJOINT_API Tensor {
   bool requires_grad() const;
   /// False for a result that a tape recorded.
   bool is_leaf() const;
-  /// Sweeps the tape that records on this thread, as the functions of this name (core/autograd/tape.h). Throws Error
-  /// where none does: make the Tape before this tensor is computed.
+  /// Sweeps the tape that records on this thread, as the functions of this name (core/autograd/tape.h). Throws Error if
+  /// no tape does: make the Tape before this tensor is computed.
   void backward() const;
   void backward(const BackwardOptions& options) const;
   /// From `gradient`, of this tensor's shape.
@@ -242,7 +242,7 @@ class ADJOINT_API Tensor {
   const { return permute(Dims{first, static_cast<std::int64_t>(rest)...}); }
   Tensor transpose(std::int64_t a, std::int64_t b) const;
   Tensor swapaxes(std::int64_t a, std::int64_t b) const { return transpose(a, b); }
-  /// The transpose of a matrix; a vector or scalar unchanged. Throws Error for more axes.
+  /// The transpose of a matrix; a vector or scalar is unchanged. Throws Error for more axes.
   Tensor t() const;
   /// The last two axes transposed. Throws Error for fewer.
   Tensor mT() const { return transpose(-2, -1); }
@@ -365,8 +365,8 @@ class ADJOINT_API Tensor {
   Tensor& zero_();
   /// Copies `source`'s elements, broadcast, converted as to(DType) does and moved between devices as needed.
   Tensor& copy_(const Tensor& source);
-  /// This tensor + scale * other, rounded once. Operands of the four broadcast to this tensor's shape and take its
-  /// dtype. They throw Error for an operand of a higher kind, such as a float32 one for an int64 tensor, and for
+  /// This tensor + scale * other, rounded once. Operands of the four broadcast to this tensor's shape and are converted
+  /// to its dtype. They throw Error for an operand of a higher kind, such as a float32 one for an int64 tensor, and for
   /// another floating-point dtype. A scalar is rounded to the tensor's dtype, which must hold it as in full().
   Tensor& add_(const Tensor& other, double scale = 1.0);
   Tensor& sub_(const Tensor& other, double scale = 1.0);
@@ -418,7 +418,7 @@ class ADJOINT_API Tensor {
   std::shared_ptr<TensorImpl> impl_;
 };
 
-/// Of x's shape, and of its dtype and device where the options name no other.
+/// They have x's shape, and by default its dtype and device.
 ADJOINT_API Tensor zeros_like(const Tensor& x, const LikeOptions& options = {});
 ADJOINT_API Tensor ones_like(const Tensor& x, const LikeOptions& options = {});
 ADJOINT_API Tensor full_like(const Tensor& x, const Scalar& value, const LikeOptions& options = {});
@@ -426,11 +426,11 @@ ADJOINT_API Tensor empty_like(const Tensor& x, const LikeOptions& options = {});
 ADJOINT_API Tensor rand_like(const Tensor& x, const LikeOptions& options = {});
 ADJOINT_API Tensor randn_like(const Tensor& x, const LikeOptions& options = {});
 
-// ---- Operators. [differentiable] Tensors broadcast. Operands of several dtypes take PyTorch's common one: an integer
-// tensor beside a floating-point one becomes its dtype, bool becomes an integer, and quotients of integers are float32;
-// two floating-point dtypes throw Error. A scalar is rounded to the tensor's dtype, which must hold it as in full(),
-// once: x < 0.3 is x < Tensor::full({}, 0.3, x.options()). A scalar of a higher kind converts
-// the tensor instead: an integer tensor times 0.5 is float32. Comparisons with a scalar are exact.
+// ---- Operators. [differentiable] Tensors broadcast. Operands of several dtypes are converted to PyTorch's common one:
+// integers to the dtype of a floating-point operand, bool to an integer. Quotients of integers are float32; two
+// floating-point dtypes throw Error. A scalar is rounded to the tensor's dtype, which must hold it as in full(), once:
+// x < 0.3 is x < Tensor::full({}, 0.3, x.options()). A scalar of a higher kind converts the tensor instead: an integer
+// tensor times 0.5 is float32. Comparisons with a scalar are exact.
 
 ADJOINT_API Tensor operator+(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor operator-(const Tensor& a, const Tensor& b);

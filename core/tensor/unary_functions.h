@@ -1,7 +1,7 @@
-// The mathematical functions of each element of one tensor. A row defines such a function beside its functor, which
-// stands under the same name in ops/elementwise/math_functors.h: its declaration (ops/elementwise/elementwise.h), the
-// member of Tensor, the kernels of both devices, and its rows in the tables of the tests. A row has a
-// comment where the name is not enough.
+// The mathematical functions of each element of one tensor. A row defines such a function, except its functor, which
+// has the same name in ops/elementwise/math_functors.h: its declaration (ops/elementwise/elementwise.h), the member of
+// Tensor, the kernels of both devices, and its rows in the tables of the tests. A row has a comment if the name is not
+// enough.
 #pragma once
 
 // X(Functor, function)

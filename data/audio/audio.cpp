@@ -154,7 +154,7 @@ Example AudioFolder::get(std::int64_t index, Generator& generator) const {
   const AudioInfo& info = reader.info();
   const std::int64_t rate = options_.sample_rate == 0 ? info.sample_rate : options_.sample_rate;
   ReadAudioOptions part{.max_samples = options_.max_samples};
-  // The number of the file's frames that a piece takes, rounded up.
+  // The number of the file's frames that a piece needs, rounded up.
   const double needed = static_cast<double>(options_.frames) * static_cast<double>(info.sample_rate);
   const double wanted = std::ceil(needed / static_cast<double>(rate));
   if (options_.frames > 0 && wanted < static_cast<double>(info.frames)) {

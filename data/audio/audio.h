@@ -44,8 +44,8 @@ ADJOINT_API AudioInfo audio_info(const std::filesystem::path& path);
 /// Error, naming the path, for other formats, for a file that is damaged or ends early or exceeds options.max_samples,
 /// and if the file does not hold the requested part. Checksums detect damage: of each block of FLAC and each page of
 /// OGG, and of all samples of a FLAC file that is read completely. WAV has no checksums. A WAV file that ends early, or
-/// says that it has no samples although bytes follow, has the frames that it holds, because interrupted recorders, and
-/// programs that write to a pipe, leave such files.
+/// states no samples although bytes follow, has the frames that it holds: interrupted recorders and programs that write
+/// to a pipe leave such files.
 ///
 /// In a build without libFLAC, FLAC files go through libsndfile, which ignores checksums: it detects only a missing
 /// end, and a file that does not state its length is an Error.
@@ -74,7 +74,7 @@ ADJOINT_API Tensor resample(const Tensor& samples, std::int64_t from, std::int64
 using AudioTransform = std::function<Example(const Audio& audio, Generator& generator)>;
 
 struct AudioFolderOptions {
-  /// Frames of a piece, from a random position; shorter files are padded with zeros. 0 takes whole files.
+  /// Frames of a piece, from a random position; shorter files are padded with zeros. 0 selects whole files.
   std::int64_t frames = 0;
   /// The rate in Hz to which sound is resampled; 0 keeps the file's. `frames` counts frames after resampling.
   std::int64_t sample_rate = 0;

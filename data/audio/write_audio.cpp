@@ -64,7 +64,7 @@ struct Memory {
   }
 };
 
-/// libsndfile's format; 0 if there is none.
+/// libsndfile's format; 0 if it is missing.
 int format_of(const std::string& extension, int bits) {
   if (extension == ".ogg") return SF_FORMAT_OGG | SF_FORMAT_VORBIS;
   const int depth = bits == 16 ? SF_FORMAT_PCM_16 : bits == 24 ? SF_FORMAT_PCM_24 : 0;
@@ -72,7 +72,7 @@ int format_of(const std::string& extension, int bits) {
   return extension == ".flac" && depth != 0 ? SF_FORMAT_FLAC | depth : 0;
 }
 
-/// Makes a value acceptable to encoders: NaN becomes silence, and Vorbis does not take infinities either.
+/// Makes a value acceptable to encoders: NaN becomes silence, and Vorbis does not accept infinities either.
 float finite(float value) {
   if (std::isnan(value)) return 0.0F;
   return std::isinf(value) ? std::copysign(1.0F, value) : value;

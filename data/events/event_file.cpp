@@ -7,6 +7,7 @@
 #include <adjoint/core/base/crc32c.h>
 #include <adjoint/core/base/file.h>
 #include <adjoint/data/append_file.h>
+#include <adjoint/data/log_record.h>
 
 #include <events.pb.h>
 

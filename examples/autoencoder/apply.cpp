@@ -61,7 +61,7 @@ Tensor walk(const Model& model, const Tensor& from, const Tensor& to, std::int64
 double psnr_of(const Tensor& pictures, const Tensor& truth) {
   const Tensor each = adjoint::psnr(examples::to_signed(pictures), examples::to_signed(truth),
                                     {.data_range = 2.0, .reduction = adjoint::Reduction::kNone});
-  constexpr double kMost = 100.0;  // dB; pictures that come back bit for bit would have infinity
+  constexpr double kMost = 100.0;  // dB; exact reconstructions would have infinity
   return adjoint::clamp_max(each, kMost).mean().item<float>();
 }
 

@@ -1,10 +1,11 @@
 #include "model.h"
 
+#include "common/model_file.h"
+
 #include "vae.h"
 #include "vqvae.h"
 
 #include <adjoint/core/base/error.h>
-#include <adjoint/nn/safetensors.h>
 
 #include <fmt/format.h>
 
@@ -34,27 +35,17 @@ void check_option(const char* name, std::int64_t value, std::int64_t low, std::i
 }
 
 void save_model(const std::filesystem::path& path, const Model& model) {
-  nn::save_safetensors(path, model.module(), {{"architecture", kArchitecture}, {"options", model.options().dump()}});
+  examples::save_model(path, model.module(), kArchitecture, model.options());
 }
 
 std::unique_ptr<Model> load_model(const std::filesystem::path& path) {
-  const nn::Safetensors file = nn::load_safetensors(path);
-  const auto architecture = file.metadata.find("architecture");
-  const auto found = file.metadata.find("options");
-  if (architecture == file.metadata.end() || architecture->second != kArchitecture || found == file.metadata.end())
-    throw adjoint::Error(fmt::format("autoencoder: '{}' is not a model of this program", path.string()));
-  try {
-    std::unique_ptr<Model> model = made(nlohmann::json::parse(found->second));
-    model->module().load_state_dict(file.tensors);
-    model->module().eval();
-    return model;
-  } catch (const nlohmann::json::exception& error) {
-    throw adjoint::Error(fmt::format("autoencoder: cannot load '{}': {}", path.string(), error.what()));
-  } catch (const adjoint::OutOfMemoryError&) {
-    throw;
-  } catch (const adjoint::Error& error) {
-    throw adjoint::Error(fmt::format("autoencoder: cannot load '{}': {}", path.string(), error.what()));
-  }
+  return examples::load_model("autoencoder", path, kArchitecture,
+                              [](const nlohmann::json& options, const adjoint::NamedTensors& tensors) {
+                                std::unique_ptr<Model> model = made(options);
+                                model->module().load_state_dict(tensors);
+                                model->module().eval();
+                                return model;
+                              });
 }
 
 }  // namespace autoencoder

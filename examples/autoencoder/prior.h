@@ -1,6 +1,6 @@
-// The distribution of a grid of codes, each given the codes before it, line by line. Its convolutions see only these
-// codes, as in PixelCNN++ (Salimans, Karpathy, Chen, Kingma, 2017): one stream sees the lines above, the other also the
-// codes to the left.
+// The distribution of a grid of codes: each code depends on the codes before it, line by line. Its convolutions see
+// only these codes, as in PixelCNN++ (Salimans, Karpathy, Chen, Kingma, 2017): one stream sees the lines above, the
+// other also the codes to the left.
 #pragma once
 
 #include <adjoint/nn/conv.h>

@@ -40,7 +40,7 @@ class Recipe {
   virtual std::vector<std::string> names() const = 0;
   /// The random numbers that a step reads, on the device.
   virtual adjoint::Tensor random(std::int64_t batch) const = 0;
-  /// A scalar for each name; their sum is to be minimised.
+  /// A scalar for each name; training minimises their sum.
   virtual std::vector<adjoint::Tensor> losses(const adjoint::Tensor& pictures, const adjoint::Tensor& random) = 0;
   /// Changes state other than the parameters, after losses() and the optimiser's update.
   virtual void update(const adjoint::Tensor&) {}

@@ -65,7 +65,7 @@ std::string Trainer::description() const {
 
 std::vector<Tensor> Trainer::next() {
   for (;;) {
-    if (auto batch = loader_.next())  // none: an epoch's end
+    if (auto batch = loader_.next())  // empty: an epoch's end
       return {examples::in_format(batch->input, run_.memory_format), recipe_->random(run_.batch)};
   }
 }

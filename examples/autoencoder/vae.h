@@ -26,7 +26,7 @@ class Vae final : public adjoint::nn::Module, public Model {
   struct Output {
     adjoint::Tensor pictures, mean, log_variance;  // the latter (N, latent), float32
   };
-  /// Pictures as they come back from mean + noise * deviation; noise (N, latent), standard normal.
+  /// Reconstructs pictures from mean + noise * deviation; noise (N, latent), standard normal.
   Output operator()(const adjoint::Tensor& pictures, const adjoint::Tensor& noise) const;
 
   nlohmann::json options() const override;

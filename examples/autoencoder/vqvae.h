@@ -1,5 +1,5 @@
 // The vector-quantised autoencoder (van den Oord, Vinyals, Kavukcuoglu: "Neural discrete representation learning",
-// 2017): a picture becomes 8 x 8 codes, and a network that tells which codes follow which makes new ones.
+// 2017): a picture becomes 8 x 8 codes, and a network that predicts the next code generates new ones.
 #pragma once
 
 #include "codebook.h"
@@ -30,7 +30,7 @@ class VqVae final : public adjoint::nn::Module, public Model {
     adjoint::Tensor prior;           // cross entropy of the codes under the prior, in nats a code
     adjoint::Tensor vectors, codes;  // (N, width, 8, 8) and (N, 8, 8), outside the tape
   };
-  /// Pictures as they come back from their codes. Their gradient passes the codes as if the vectors were not rounded
+  /// Reconstructs pictures from their codes. Their gradient passes the codes as if the vectors were not rounded
   /// (Bengio, Leonard, Courville: "Estimating or propagating gradients through stochastic neurons", 2013).
   Output operator()(const adjoint::Tensor& pictures) const;
 

@@ -54,7 +54,7 @@ class Canvas {
   void disc(Point centre, double radius, Rgb color);
   /// Round ends and joints; dashes of the given length, unless it is 0.
   void polyline(const std::vector<Point>& points, double thickness, Rgb color, double dash = 0.0);
-  /// The line's foot stands at `at`.
+  /// The line's foot is at `at`.
   void text(Point at, const std::string& text, const TextOptions& options = {});
   double text_width(const std::string& text, const TextOptions& options = {});
   /// Copies a picture (1 or 3, h, w), uint8, in with its top left corner at (left, top), each pixel `zoom` x `zoom`.

@@ -28,7 +28,7 @@ Rgb hue_color(float hue) {
 
 Painting painted_ground(Dice& dice) {
   Painting painting(kPictureExtent, kPictureExtent);
-  const float hue = dice.between(0, 1);  // a statement of its own fixes the order of draws
+  const float hue = dice.between(0, 1);  // a separate statement fixes the order of draws
   const Rgb ground = dice.between(0.05F, 0.35F) * hue_color(hue);
   const float slope = dice.between(0, 2 * kPi), shade = dice.between(0.0F, 0.25F);
   constexpr float kMiddle = kExtent / 2;

@@ -10,7 +10,7 @@ namespace {
 volatile std::sig_atomic_t first_signal = 0;
 std::timespec first_time{};
 
-// One key press can come twice: programs such as timeout signal their child and then its whole process group.
+// One key press can send two signals: programs such as timeout signal their child and then its whole process group.
 void on_interrupt(int signal) {
   std::timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -31,7 +31,7 @@ M& placed(M& net, adjoint::Device device, adjoint::MemoryFormat format) {
   return net;
 }
 
-/// Returns a batch of four axes in the format, and other tensors unchanged.
+/// Returns a batch of images or volumes, of four or five axes, in the format, and other tensors unchanged.
 adjoint::Tensor in_format(const adjoint::Tensor& batch, adjoint::MemoryFormat format);
 
 /// Returns channels_last if a parameter of `net` is in it, else contiguous.

@@ -46,7 +46,7 @@ void Painting::polyline(const std::vector<Point>& points, float thickness, Rgb c
     high = {std::max(high.x, p.x), std::max(high.y, p.y)};
   }
   const float r = thickness / 2;
-  // Paints all segments at once, because separate smooth edges would add up at the joints.
+  // Paints all segments together, because separate smooth edges would add up at the joints.
   const auto distance = [&](Point p) {
     float nearest = segment_distance(p, points.front(), points.front());
     for (std::size_t i = 1; i < points.size(); ++i)

@@ -1,4 +1,4 @@
-// Painting training data for programs that are given none: shapes with smooth edges by their distance functions, with
+// Paints training data for programs without input files: shapes with smooth edges by their distance functions, with
 // texture and shading, and masks of the objects. The same on every machine up to rounding.
 #pragma once
 

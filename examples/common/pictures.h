@@ -31,7 +31,7 @@ std::vector<Picture> read_pictures(const std::string& program, const std::filesy
 std::pair<std::vector<Picture>, std::vector<Picture>> split(const std::string& program,
                                                             const std::vector<Picture>& pictures);
 
-/// FNV-1a of shapes and bytes, to check whether a training resumes with the data that it began with.
+/// FNV-1a of shapes and bytes, to check that a training resumes with its original data.
 std::uint64_t fingerprint(const std::vector<Picture>& pictures);
 
 }  // namespace examples

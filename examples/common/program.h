@@ -34,7 +34,7 @@ class Program {
   Program(std::string name, const std::string& description);
 
   const std::string& name() const { return name_; }
-  /// The settings to which the program adds its own options of `train`. The common options are already there.
+  /// The settings to which the program adds its own options of `train`. The common options are already registered.
   Settings& settings() { return settings_; }
   /// Before main(), the defaults, which may be changed; afterwards, the values from the command line.
   Run& defaults() { return run_; }

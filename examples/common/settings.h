@@ -43,7 +43,7 @@ template <class T>
 class Setting final : public SettingBase {
  public:
   Setting(CLI::Option* option, T& value) : SettingBase(option), value_(value) {}
-  /// Bounds, both of them allowed.
+  /// Inclusive bounds.
   Setting& range(std::type_identity_t<T> low, std::type_identity_t<T> high) {
     range_ = {low, high};
     return *this;
@@ -53,7 +53,7 @@ class Setting final : public SettingBase {
     choices_ = std::move(values);
     return *this;
   }
-  /// The value with --quick, if the command line gives none.
+  /// The value with --quick, if the command line does not set one.
   Setting& quick(std::type_identity_t<T> value) {
     quick_ = std::move(value);
     return *this;

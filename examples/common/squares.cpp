@@ -183,4 +183,18 @@ Tensor great_circle(const Tensor& a, const Tensor& b, std::int64_t steps) {
   return adjoint::stack(points);
 }
 
+Tensor great_circles(const Tensor& noise, std::int64_t rows, std::int64_t steps) {
+  std::vector<Tensor> walks;
+  for (std::int64_t row = 0; row < rows; ++row)
+    walks.push_back(great_circle(noise[2 * row], noise[2 * row + 1], steps));
+  return adjoint::cat(walks);
+}
+
+Tensor in_parts(const Tensor& x, std::int64_t most, const std::function<Tensor(const Tensor&)>& f) {
+  std::vector<Tensor> parts;
+  for (std::int64_t at = 0; at < x.size(0); at += most)
+    parts.push_back(f(x.narrow(0, at, std::min(most, x.size(0) - at))));
+  return adjoint::cat(parts);
+}
+
 }  // namespace examples

@@ -1,4 +1,4 @@
-// Shared by programs of small square pictures: the sources of training pictures, and grids of them.
+// Sources of training pictures, and grids of them, for programs with small square pictures.
 #pragma once
 
 #include "common/drawn.h"
@@ -7,6 +7,7 @@
 #include <adjoint/data/dataset.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -51,8 +52,14 @@ adjoint::Tensor tiled(const adjoint::Tensor& pictures, std::int64_t columns);
 /// generator.
 adjoint::Tensor noise_of(std::uint64_t seed, std::int64_t count, std::int64_t latent);
 
-/// `steps` points (steps, latent) from a to b, (latent) each, along a great circle, lengths between theirs (White:
+/// `steps` points (steps, ...) from a to b, of one shape (...), along a great circle, lengths between theirs (White:
 /// "Sampling generative networks", 2016): between two normal vectors a straight line is shorter than such vectors are.
 adjoint::Tensor great_circle(const adjoint::Tensor& a, const adjoint::Tensor& b, std::int64_t steps);
+/// `rows` such walks (rows steps, ...) in noise (2 rows, ...): walk r from number 2 r to number 2 r + 1.
+adjoint::Tensor great_circles(const adjoint::Tensor& noise, std::int64_t rows, std::int64_t steps);
+
+/// The results of f, joined along axis 0, for parts of x of at most `most` rows.
+adjoint::Tensor in_parts(const adjoint::Tensor& x, std::int64_t most,
+                         const std::function<adjoint::Tensor(const adjoint::Tensor&)>& f);
 
 }  // namespace examples

@@ -1,4 +1,4 @@
-// How many drawn examples a training tests itself on.
+// The number of drawn examples on which a training tests its network.
 #pragma once
 
 #include <cstdint>

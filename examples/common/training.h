@@ -1,4 +1,4 @@
-// Training: the part that each program defines, and the loop that all of them share.
+// Training: the part that each program defines, and the loop that all programs share.
 //
 // A program derives from Training; the loop asks it for batches and steps, tests it now and then, shows and logs its
 // progress, writes checkpoints, and resumes from them bit for bit.
@@ -40,7 +40,7 @@ struct Run {
   std::int64_t test_every = 100;
   double lr = 1e-3;
   std::uint64_t seed = 1;
-  /// The loader's seed: the seed itself, and on ranks other than 0 one of their own.
+  /// The loader's seed: the seed itself, and a different one on each rank but 0.
   std::uint64_t data_seed = 1;
   bool quick = false;
   /// Steps as CUDA graphs (core/graph/graphed_step.h): the same bits, with almost no work for the host.
@@ -55,7 +55,7 @@ using Values = std::vector<std::pair<std::string, double>>;
 struct Moment {
   std::int64_t step = 0;
   const RunFolder& folder;
-  /// Scalars go there by themselves; pictures and sound may.
+  /// Scalars are logged automatically; programs may add pictures and sound.
   adjoint::data::Log& log;
 };
 
@@ -127,7 +127,7 @@ class Loop {
   /// false. Writes a checkpoint at its start, after every test and on interruption, and creates the folder again if it
   /// was removed meanwhile. A thread writes while the next steps run. If a write fails, this is reported when the next
   /// checkpoint is due, and steps continue once that one is on the disk; the last checkpoint is waited for too. Throws
-  /// Error if a checkpoint that is waited for cannot be written; the previous one is then still there.
+  /// Error if a checkpoint that it waits for cannot be written; the previous one then still exists.
   bool run(RunFolder& folder, const std::function<bool()>& interrupted);
   /// Lets the training write its outputs, and writes metrics.json and, if there is Cairo, curves.png. Returns the names
   /// of the files written. Called by rank 0.

@@ -9,20 +9,18 @@
 
 #include <adjoint/core/base/error.h>
 #include <adjoint/data/image.h>
-#include <adjoint/ops/join/join.h>
 
 #include <fmt/format.h>
 
 #include <memory>
 #include <string>
-#include <vector>
 
 namespace gan {
 namespace {
 
 namespace data = adjoint::data;
 using adjoint::Tensor;
-using examples::great_circle;
+using examples::great_circles;
 using examples::noise_of;
 using examples::tiled;
 
@@ -55,10 +53,8 @@ void interpolate(const SampleOptions& options, adjoint::Device device, adjoint::
   Generator model = load_model(options.model);
   examples::placed(model, device, format);
   const Tensor noise = noise_of(options.seed, 2 * options.rows, model.options().latent);
-  std::vector<Tensor> rows;
-  for (std::int64_t row = 0; row < options.rows; ++row)
-    rows.push_back(generate(model, great_circle(noise[2 * row], noise[2 * row + 1], options.steps), device));
-  data::write_image(options.to, tiled(adjoint::cat(rows), options.steps));
+  const Tensor pictures = generate(model, great_circles(noise, options.rows, options.steps), device);
+  data::write_image(options.to, tiled(pictures, options.steps));
 }
 
 void add_common(CLI::App& verb, SampleOptions& options) {

@@ -1,12 +1,13 @@
 #include "networks.h"
 
+#include "common/model_file.h"
+
 #include <adjoint/core/base/error.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/init.h>
 #include <adjoint/nn/norm.h>
 #include <adjoint/nn/reparametrize.h>
-#include <adjoint/nn/safetensors.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -80,29 +81,17 @@ Discriminator::Discriminator(std::int64_t features, Normalisation normalisation)
 Tensor Discriminator::operator()(const Tensor& pictures) const { return main_(pictures).reshape({-1}); }
 
 void save_model(const std::filesystem::path& path, const Generator& model) {
-  const nlohmann::json options{{"latent", model.options().latent}, {"features", model.options().features}};
-  nn::save_safetensors(path, model, {{"architecture", kArchitecture}, {"options", options.dump()}});
+  const GeneratorOptions& o = model.options();
+  examples::save_model(path, model, kArchitecture, {{"latent", o.latent}, {"features", o.features}});
 }
 
 Generator load_model(const std::filesystem::path& path) {
-  const nn::Safetensors file = nn::load_safetensors(path);
-  const auto architecture = file.metadata.find("architecture");
-  const auto found = file.metadata.find("options");
-  if (architecture == file.metadata.end() || architecture->second != kArchitecture || found == file.metadata.end())
-    throw adjoint::Error(fmt::format("gan: '{}' is not a model of this program", path.string()));
-  try {
-    const nlohmann::json options = nlohmann::json::parse(found->second);
-    Generator model({.latent = options.at("latent"), .features = options.at("features")});
-    model.load_state_dict(file.tensors);
-    model.eval();
-    return model;
-  } catch (const nlohmann::json::exception& error) {
-    throw adjoint::Error(fmt::format("gan: cannot load '{}': {}", path.string(), error.what()));
-  } catch (const adjoint::OutOfMemoryError&) {
-    throw;
-  } catch (const adjoint::Error& error) {
-    throw adjoint::Error(fmt::format("gan: cannot load '{}': {}", path.string(), error.what()));
-  }
+  return examples::load_model("gan", path, kArchitecture,
+                              [](const nlohmann::json& options, const adjoint::NamedTensors& tensors) {
+                                return examples::restored(Generator({.latent = options.at("latent"),
+                                                                     .features = options.at("features")}),
+                                                          tensors);
+                              });
 }
 
 }  // namespace gan

@@ -10,7 +10,7 @@
 
 namespace gan {
 
-/// Noise (N, latent) -> pictures (N, 3, 32, 32), uint8, on the CPU, computed on `device`, where the model is.
+/// Noise (N, latent) -> pictures (N, 3, 32, 32), uint8, on the CPU, computed on the model's `device`.
 adjoint::Tensor generate(const Generator& model, const adjoint::Tensor& noise, adjoint::Device device);
 
 }  // namespace gan

@@ -3,11 +3,9 @@
 #include "sample.h"
 
 #include "common/memory_format.h"
-#include "common/tested.h"
 
 #include <adjoint/core/base/error.h>
 #include <adjoint/data/image.h>
-#include <adjoint/ops/join/join.h>
 #include <adjoint/ops/loss/gan.h>
 
 #include <fmt/format.h>
@@ -21,15 +19,13 @@ namespace {
 
 namespace data = adjoint::data;
 using adjoint::Tensor;
-using examples::great_circle;
+using examples::great_circles;
 using examples::noise_of;
 using examples::tiled;
-using examples::to_bytes;
-using examples::to_signed;
 
 constexpr std::int64_t kCompared = 2048;  // generated and, of drawn ones, real ones
 constexpr std::uint64_t kCompareSeed = 1, kShowSeed = 2;
-constexpr std::int64_t kShown = 64, kShownColumns = 8;
+constexpr std::int64_t kShown = 64, kShownColumns = 8, kShownRows = 4;
 constexpr double kPenalty = 10.0;  // WGAN-GP's weight of its gradient penalty
 
 }  // namespace
@@ -77,26 +73,14 @@ void Options::add_to(examples::Settings& settings) {
   settings.add("--classifier-steps", classifier_steps, "Steps to train the measuring classifier").range(1, 100000);
 }
 
-struct Trainer::Source : examples::SquareSource {
-  Source(const Options& options, const examples::Run& run, std::int64_t critic_steps)
-      : SquareSource("gan", options.images, options.drawn,
-                     run.batch * critic_steps * std::min<std::int64_t>(run.test_every, 1000), false) {}
-  /// The pictures that generated ones are compared with.
-  Tensor compared(std::uint64_t first = 0) const {
-    return pictures.defined() ? pictures : to_bytes(examples::drawn_batch(drawn, first, examples::tested(kCompared)));
-  }
-};
-
 Trainer::Trainer(const Options& options, const examples::Run& run)
-    : Trainer(options, run, std::make_shared<Source>(options, run, critic_steps_of(options))) {}
-
-Trainer::Trainer(const Options& options, const examples::Run& run, std::shared_ptr<Source> source)
     : run_(run),
       options_(options),
       recipe_(recipe_of(options.loss)),
       critic_steps_(critic_steps_of(options)),
       arithmetic_(run.precision),
-      source_(std::move(source)),
+      source_("gan", options.images, options.drawn,
+              run.batch * critic_steps_ * std::min<std::int64_t>(run.test_every, 1000), false),
       generator_({.latent = options.latent, .features = options.features}),
       discriminator_(options.features, recipe_.normalisation),
       parallel_g_(examples::placed(generator_, run.device, run.memory_format)),
@@ -104,14 +88,12 @@ Trainer::Trainer(const Options& options, const examples::Run& run, std::shared_p
       adam_g_(generator_.parameters(), {.lr = run.lr, .betas = recipe_.betas}),
       adam_d_(discriminator_.parameters(), {.lr = run.lr, .betas = recipe_.betas}),
       ema_(generator_, {.decay = options.ema, .warmup = true, .use_buffers = true}),
-      loader_(*source_->training,
+      loader_(*source_.training,
               {.batch_size = run.batch * critic_steps_, .workers = 1, .seed = run.data_seed, .device = run.device}),
-      classifier_(source_->drawn) {
+      measure_(source_, options.classifier_steps, kCompared, run.device) {
   if (recipe_.normalisation == Normalisation::kBatch && run.batch < 2)
     throw adjoint::Error(
         fmt::format("gan: --batch must be at least 2 with --loss {}; got {}", recipe_.name, run.batch));
-  classifier_.to(run.device);
-  classifier_.eval();
   ema_.update();  // for the test before the first step
 }
 
@@ -123,14 +105,13 @@ void Trainer::add_to(examples::State& state) {
   state.add("arithmetic", arithmetic_);
   state.add("ema", ema_);
   state.add("loader", loader_);
-  state.add("classifier", classifier_);
-  state.add("fitted", fitted_);
-  state.require("fingerprint", source_->fingerprint, "it was trained on other pictures");
+  measure_.add_to(state);
+  state.require("fingerprint", source_.fingerprint, "it was trained on other pictures");
 }
 
 std::string Trainer::description() const {
   return fmt::format("{} against {} parameters, {}, {} critic steps; trained on {}", generator_.num_parameters(),
-                     discriminator_.num_parameters(), recipe_.name, critic_steps_, source_->description());
+                     discriminator_.num_parameters(), recipe_.name, critic_steps_, source_.description());
 }
 
 std::vector<Tensor> Trainer::next() {
@@ -151,7 +132,7 @@ std::vector<Tensor> Trainer::step(const std::vector<Tensor>& batch) {
     const Tensor real = batch[0].narrow(0, k * n, n), u = batch[2].narrow(0, k * n, n);
     const Tensor fake = parallel_g_(batch[1].narrow(0, k * n, n));  // no tape records it
     loss_d = arithmetic_.minimise(adam_d_, [&] {
-      const Tensor of_real = parallel_d_(real);  // a statement of its own fixes the order
+      const Tensor of_real = parallel_d_(real);  // a separate statement fixes the order
       const Tensor loss = adjoint::gan_discriminator_loss(recipe_.loss, of_real, parallel_d_(fake));
       if (!recipe_.penalised) return loss;
       return loss + kPenalty * adjoint::gradient_penalty(discriminator_, real, fake, {.u = u});
@@ -176,49 +157,23 @@ Tensor Trainer::averaged(const Tensor& noise) {
   return pictures;
 }
 
-Gaussian Trainer::features_of(const Tensor& bytes) const {
-  constexpr std::int64_t kAtOnce = 256;
-  std::vector<Tensor> parts;
-  for (std::int64_t at = 0; at < bytes.size(0); at += kAtOnce) {
-    const Tensor part = bytes.narrow(0, at, std::min(kAtOnce, bytes.size(0) - at));
-    parts.push_back(classifier_.features(to_signed(part.to(run_.device))).to(adjoint::kCPU));
-  }
-  return gaussian_of(adjoint::cat(parts));
-}
-
-void Trainer::prepare_measure() {
-  if (!fitted_) classifier_.fit(options_.classifier_steps, run_.device);
-  fitted_ = true;
-  if (!real_) real_ = features_of(source_->compared());
-}
-
 examples::Values Trainer::test(const examples::Moment& moment) {
-  prepare_measure();
-  const Gaussian generated =
-      features_of(averaged(noise_of(kCompareSeed, examples::tested(kCompared), options_.latent)));
+  const double distance = measure_.distance(averaged(noise_of(kCompareSeed, measure_.count(), options_.latent)));
   const Tensor grid = tiled(averaged(noise_of(kShowSeed, kShown, options_.latent)), kShownColumns);
   std::filesystem::create_directories(moment.folder / "samples");
   data::write_png(moment.folder / fmt::format("samples/{:07}.png", moment.step), grid);
   moment.log.add_image("samples", grid, moment.step);
-  return {{"frechet_distance", frechet_distance(*real_, generated)}};
-}
-
-examples::Values Trainer::baselines() const {
-  if (source_->pictures.defined() || !real_) return {};
-  return {{"other real pictures", frechet_distance(*real_, features_of(source_->compared(kCompared)))}};
+  return {{"frechet_distance", distance}};
 }
 
 void Trainer::finish(const examples::Moment& moment, nlohmann::ordered_json& metrics) {
-  prepare_measure();
-  metrics["classifier_accuracy"] = classifier_.accuracy(run_.device);
+  metrics["classifier_accuracy"] = measure_.accuracy();
   metrics["parameters"] = {{"generator", generator_.num_parameters()},
                            {"discriminator", discriminator_.num_parameters()}};
   const Tensor noise = noise_of(kShowSeed, kShown, options_.latent);
   data::write_png(moment.folder / "samples.png", tiled(averaged(noise), kShownColumns));
-  std::vector<Tensor> walks;
-  for (std::int64_t row = 0; row < 4; ++row)
-    walks.push_back(great_circle(noise[2 * row], noise[2 * row + 1], kShownColumns));
-  data::write_png(moment.folder / "interpolation.png", tiled(averaged(adjoint::cat(walks)), kShownColumns));
+  data::write_png(moment.folder / "interpolation.png",
+                  tiled(averaged(great_circles(noise, kShownRows, kShownColumns)), kShownColumns));
   const auto guard = ema_.apply();
   save_model(moment.folder / "model.safetensors", generator_);
 }

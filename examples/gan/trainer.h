@@ -1,10 +1,10 @@
 // Training of the two networks: losses, data, and the distance of the generator's pictures from real ones.
 #pragma once
 
-#include "frechet.h"
 #include "networks.h"
 
 #include "common/arithmetic.h"
+#include "common/frechet.h"
 #include "common/squares.h"
 #include "common/training.h"
 
@@ -14,8 +14,6 @@
 #include <adjoint/optim/ema.h>
 
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,7 +46,7 @@ class Trainer final : public examples::Training {
   std::vector<adjoint::Tensor> next() override;
   std::vector<adjoint::Tensor> step(const std::vector<adjoint::Tensor>& batch) override;
   examples::Values test(const examples::Moment& moment) override;
-  examples::Values baselines() const override;
+  examples::Values baselines() const override { return measure_.baselines(); }
   std::vector<std::string> outputs() const override {
     return {"model.safetensors", "samples.png", "interpolation.png", "samples"};
   }
@@ -56,22 +54,17 @@ class Trainer final : public examples::Training {
 
  private:
   struct Recipe;
-  struct Source;
-  Trainer(const Options& options, const examples::Run& run, std::shared_ptr<Source> source);
   static const Recipe& recipe_of(const std::string& loss);
   static std::int64_t critic_steps_of(const Options& options);
   /// The average's pictures, in eval mode; uint8, on the CPU.
   adjoint::Tensor averaged(const adjoint::Tensor& noise);
-  Gaussian features_of(const adjoint::Tensor& bytes) const;
-  /// Trains the classifier, unless it came from a checkpoint, and measures the real pictures.
-  void prepare_measure();
 
   examples::Run run_;
   Options options_;
   const Recipe& recipe_;
   std::int64_t critic_steps_;
   examples::Arithmetic arithmetic_;
-  std::shared_ptr<Source> source_;
+  examples::SquareSource source_;
   Generator generator_;
   Discriminator discriminator_;
   adjoint::distributed::DataParallel<Generator> parallel_g_;
@@ -79,9 +72,7 @@ class Trainer final : public examples::Training {
   adjoint::optim::Adam adam_g_, adam_d_;
   adjoint::optim::EMA ema_;
   adjoint::data::DataLoader loader_;
-  Classifier classifier_;
-  bool fitted_ = false;
-  std::optional<Gaussian> real_;
+  examples::FrechetMeasure measure_;
 };
 
 }  // namespace gan

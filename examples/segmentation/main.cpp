@@ -60,8 +60,8 @@ void evaluate(const std::string& model_path, const std::string& images, const st
     confusion.add(scene.mask, classes_of(scores(loaded.model, scene.image, device)));
   for (std::int64_t c = 0; c < classes; ++c)
     fmt::print("IoU {:6.4f}  {}\n", confusion.iou(c), loaded.names[static_cast<std::size_t>(c)]);
-  fmt::print("mean IoU {:.4f}, pixel accuracy {:.4f}, of {} pictures\n", confusion.mean_iou(),
-             confusion.pixel_accuracy(), found.scenes.size());
+  fmt::print("mean IoU {:.4f}, pixel accuracy {:.4f}, of {} pictures\n", confusion.mean_iou(), confusion.accuracy(),
+             found.scenes.size());
 }
 
 }  // namespace
@@ -87,8 +87,7 @@ int main(int argc, char** argv) {
   predicting.add_option("input", prediction.from, "PNG or JPEG file")->required();
   predicting.add_option("output", prediction.to, "Coloured picture to write, PNG or JPEG")->required();
   predicting.add_option("--classes", prediction.classes, "PNG file to write with the classes' numbers");
-  predicting.add_option("--tile", prediction.tile, "Extent in pixels of the tiles that are computed at once")
-      ->capture_default_str();
+  predicting.add_option("--tile", prediction.tile, "Extent in pixels of the tiles")->capture_default_str();
 
   std::string model, images, masks;
   CLI::App& evaluating = program.verb("eval", "Measure a model on pictures with masks", [&](adjoint::Device device) {

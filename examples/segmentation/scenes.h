@@ -1,6 +1,8 @@
 // The built-in data: drawn scenes, each pixel's class known.
 #pragma once
 
+#include "common/classes.h"
+
 #include <adjoint/core/tensor/tensor.h>
 
 #include <cstdint>
@@ -9,8 +11,7 @@
 
 namespace segmentation {
 
-/// The mask value of a pixel that is not counted.
-inline constexpr std::uint8_t kIgnored = 255;
+using examples::kIgnored;
 
 struct Scene {
   adjoint::Tensor image;  // (3, H, W), uint8
@@ -20,9 +21,9 @@ struct Scene {
 /// background, disc, square, star, wire.
 const std::vector<std::string>& scene_classes();
 
-/// Scene `number` of an endless series, the same on every machine up to rounding. Shapes of many sizes lie on one
-/// another, with holes, and wires of one to three pixels. Colours of a class lean to a hue, by nothing up to most of
-/// it; textures say nothing, and the background, which has patches of several, shares them.
+/// Scene `number` of an endless series, the same on every machine up to rounding. Shapes of many sizes overlap, with
+/// holes, and wires of one to three pixels. Colours of a class lean to a hue, by 0 to most of it; textures carry no
+/// information: the background, which has patches of several, shares them.
 Scene drawn_scene(std::uint64_t number, std::int64_t height, std::int64_t width);
 
 }  // namespace segmentation

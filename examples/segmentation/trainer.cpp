@@ -9,10 +9,6 @@
 #include <adjoint/core/base/error.h>
 #include <adjoint/data/image.h>
 #include <adjoint/data/transforms.h>
-#include <adjoint/ops/elementwise/elementwise.h>
-#include <adjoint/ops/index/index.h>
-#include <adjoint/ops/loss/classification.h>
-#include <adjoint/ops/softmax/softmax.h>
 
 #include <fmt/format.h>
 
@@ -86,17 +82,6 @@ void Options::add_to(examples::Settings& settings) {
   settings.add("--features", features, "Channels at full resolution").range(1, 1024).quick(12);
   settings.add("--depth", depth, "Number of times that the resolution is halved").range(1, 6);
   settings.add("--patch", patch, "Extent of the training patches, in pixels").range(8, 1 << 12).quick(64);
-}
-
-Tensor loss_of(const Tensor& scores, const Tensor& target) {
-  const Tensor counted = target != static_cast<double>(kIgnored);
-  const Tensor classes = target * counted.to(adjoint::kInt64);
-  const Tensor weight = counted.to(scores.dtype()).unsqueeze(1);
-  const Tensor wanted = adjoint::one_hot(classes, scores.size(1)).permute({0, 3, 1, 2}).to(scores.dtype());
-  // Over the batch: a class that one sample lacks would pull that sample's whole loss away from it.
-  const auto of_batch = [&](const Tensor& x) { return (x * weight).transpose(0, 1).reshape({1, scores.size(1), -1}); };
-  return adjoint::cross_entropy(scores, target, {.ignore_index = kIgnored}) +
-         adjoint::dice_loss(of_batch(adjoint::softmax(scores, 1)), of_batch(wanted));
 }
 
 MaskedPictures read_masked(const std::string& images, const std::string& masks) {
@@ -217,13 +202,13 @@ std::string Trainer::description() const {
 
 std::vector<Tensor> Trainer::next() {
   for (;;) {
-    if (auto batch = loader_.next())  // none: an epoch's end
+    if (auto batch = loader_.next())  // empty: an epoch's end
       return {examples::in_format(batch->input, run_.memory_format), batch->target};
   }
 }
 
 std::vector<Tensor> Trainer::step(const std::vector<Tensor>& batch) {
-  const Tensor loss = arithmetic_.minimise(adam_, [&] { return loss_of(parallel_(batch[0]), batch[1]); });
+  const Tensor loss = arithmetic_.minimise(adam_, [&] { return examples::class_loss(parallel_(batch[0]), batch[1]); });
   schedule_.step();
   return {loss};
 }
@@ -234,7 +219,7 @@ examples::Values Trainer::test(const examples::Moment&) {
   for (const Scene& scene : source_->tests)
     confusion.add(scene.mask, classes_of(scores(model_, scene.image, run_.device)));
   model_.train();
-  examples::Values values{{"mean_iou", confusion.mean_iou()}, {"pixel_accuracy", confusion.pixel_accuracy()}};
+  examples::Values values{{"mean_iou", confusion.mean_iou()}, {"pixel_accuracy", confusion.accuracy()}};
   for (std::size_t c = 0; c < source_->names.size(); ++c) {
     const double iou = confusion.iou(static_cast<std::int64_t>(c));
     values.emplace_back(fmt::format("iou {}", source_->names[c]), std::isnan(iou) ? 0.0 : iou);

@@ -32,10 +32,6 @@ struct Options {
   void add_to(examples::Settings& settings);
 };
 
-/// Cross entropy plus the mean over classes of the dice loss of their probabilities in the whole batch; scores (N, C,
-/// H, W), target (N, H, W), int64, where kIgnored is not counted.
-adjoint::Tensor loss_of(const adjoint::Tensor& scores, const adjoint::Tensor& target);
-
 /// Pictures with masks. A picture's mask is the PNG file of its path below the other folder; extensions may differ.
 struct MaskedPictures {
   std::vector<Scene> scenes;

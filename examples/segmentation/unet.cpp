@@ -1,9 +1,10 @@
 #include "unet.h"
 
+#include "common/model_file.h"
+
 #include <adjoint/core/base/error.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/norm.h>
-#include <adjoint/nn/safetensors.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/ops/pool/pool.h>
 
@@ -84,35 +85,24 @@ std::int64_t UNet::margin() const { return 7 * alignment(); }
 
 void save_model(const std::filesystem::path& path, const UNet& model, const std::vector<std::string>& names) {
   const UNetOptions& o = model.options();
-  const nlohmann::json options{
-      {"classes", o.classes}, {"features", o.features}, {"depth", o.depth}, {"norm", o.norm}, {"names", names}};
-  nn::save_safetensors(path, model, {{"architecture", kArchitecture}, {"options", options.dump()}});
+  examples::save_model(
+      path, model, kArchitecture,
+      {{"classes", o.classes}, {"features", o.features}, {"depth", o.depth}, {"norm", o.norm}, {"names", names}});
 }
 
 NamedModel load_model(const std::filesystem::path& path) {
-  const nn::Safetensors file = nn::load_safetensors(path);
-  const auto architecture = file.metadata.find("architecture");
-  const auto found = file.metadata.find("options");
-  if (architecture == file.metadata.end() || architecture->second != kArchitecture || found == file.metadata.end())
-    throw adjoint::Error(fmt::format("segmentation: '{}' is not a model of this program", path.string()));
-  try {
-    const nlohmann::json options = nlohmann::json::parse(found->second);
-    NamedModel loaded{UNet({.classes = options.at("classes"),
-                            .features = options.at("features"),
-                            .depth = options.at("depth"),
-                            .norm = options.at("norm")}),
-                      options.at("names")};
-    if (std::ssize(loaded.names) != loaded.model.options().classes) throw adjoint::Error("it must name each class");
-    loaded.model.load_state_dict(file.tensors);
-    loaded.model.eval();
-    return loaded;
-  } catch (const nlohmann::json::exception& error) {
-    throw adjoint::Error(fmt::format("segmentation: cannot load '{}': {}", path.string(), error.what()));
-  } catch (const adjoint::OutOfMemoryError&) {
-    throw;
-  } catch (const adjoint::Error& error) {
-    throw adjoint::Error(fmt::format("segmentation: cannot load '{}': {}", path.string(), error.what()));
-  }
+  return examples::load_model("segmentation", path, kArchitecture,
+                              [](const nlohmann::json& options, const adjoint::NamedTensors& tensors) {
+                                NamedModel loaded{examples::restored(UNet({.classes = options.at("classes"),
+                                                                           .features = options.at("features"),
+                                                                           .depth = options.at("depth"),
+                                                                           .norm = options.at("norm")}),
+                                                                     tensors),
+                                                  options.at("names")};
+                                if (std::ssize(loaded.names) != loaded.model.options().classes)
+                                  throw adjoint::Error("it must name each class");
+                                return loaded;
+                              });
 }
 
 }  // namespace segmentation

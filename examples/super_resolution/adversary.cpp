@@ -60,7 +60,7 @@ void Adversary::add_to(examples::State& state) {
 Tensor Adversary::update(examples::Arithmetic& arithmetic, const Tensor& real, const Tensor& made,
                          const Tensor& plain) {
   const Tensor loss = arithmetic.minimise(adam_, [&] {
-    const Tensor of_real = parallel_(real, plain);  // a statement of its own fixes the order
+    const Tensor of_real = parallel_(real, plain);  // a separate statement fixes the order
     return adjoint::gan_discriminator_loss(GanLoss::kHinge, of_real, parallel_(made, plain));
   });
   schedule_.step();

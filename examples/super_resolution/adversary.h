@@ -39,8 +39,8 @@ class Adversary {
 
   void add_to(examples::State& state);
   std::int64_t num_parameters() const { return net_.num_parameters(); }
-  /// Updates the discriminator, on a tape of its own, to distinguish `real` from `made`, which no tape may have
-  /// recorded. Returns its loss.
+  /// Updates the discriminator, on a separate tape, to distinguish `real` from `made`, which no tape may have recorded.
+  /// Returns its loss.
   adjoint::Tensor update(examples::Arithmetic& arithmetic, const adjoint::Tensor& real, const adjoint::Tensor& made,
                          const adjoint::Tensor& plain);
   /// The generator's loss, which leaves no gradients in the discriminator.

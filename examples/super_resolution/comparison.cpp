@@ -28,7 +28,7 @@ struct Window {
   std::int64_t top = 0, left = 0, height = 0, width = 0;  // multiples of the scale, in pixels of the original
 };
 
-/// The window with most contrast between neighbours, where enlarging is hard and differences show.
+/// The window with most contrast between neighbours: enlarging is hard there, and differences are visible.
 Window busiest(const Tensor& luma) {
   const std::int64_t h = luma.size(1), w = luma.size(2);
   Window best{0, 0, std::min(h, kWindow), std::min(w, kWindow)};

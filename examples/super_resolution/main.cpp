@@ -63,7 +63,7 @@ void enlarge(const VerbOptions& options, adjoint::Device device, adjoint::Memory
   if (!options.bicubic) compare_with_bicubic(model, low, device, options);
 }
 
-/// Takes the positional arguments: the model comes before the others, if --model does not name it.
+/// Parses the positional arguments: the model comes before the others, if --model does not name it.
 void take_files(VerbOptions& options, const CLI::Option& model, std::size_t others) {
   const bool named = model.count() > 0;
   const std::size_t count = options.files.size();

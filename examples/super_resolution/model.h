@@ -15,14 +15,14 @@ std::vector<std::string> networks();
 
 struct ModelOptions {
   std::string network = "transposed";
-  /// How many times larger the result is: 2, 3 or 4.
+  /// The factor of enlargement: 2, 3 or 4.
   std::int64_t scale = 2;
   /// Channels, from 1 to 1024; 0: the network's own.
   std::int64_t features = 0;
   /// Inner convolutions, of edsr residual blocks, from 0 to 64; -1: the network's own.
   std::int64_t layers = -1;
 };
-/// Fills in the network's own numbers where none are given; with `quick`, those of a smaller network. Throws Error for
+/// Fills in the network's default numbers for missing ones; with `quick`, those of a smaller network. Throws Error for
 /// options out of range.
 ModelOptions complete(ModelOptions options, bool quick = false);
 /// "fsrcnn for 3x".

@@ -21,7 +21,7 @@ namespace {
 
 using adjoint::Tensor;
 
-// The first generated pictures are for tests, whatever the number to train on.
+// The first generated pictures are for tests, for any number of training pictures.
 constexpr std::int64_t kMadeExtent = 256, kMadeTests = 12, kMadePictures = 96;
 
 // Limits of the pixels kept in memory to train on, and of those in a test, which should take a second or two.
@@ -129,7 +129,7 @@ std::vector<std::string> Trainer::names() const {
 
 std::vector<Tensor> Trainer::next() {
   for (;;) {
-    if (auto batch = loader_.next()) return {batch->input, batch->target};  // none: an epoch's end
+    if (auto batch = loader_.next()) return {batch->input, batch->target};  // empty: an epoch's end
   }
 }
 
@@ -146,7 +146,7 @@ std::vector<Tensor> Trainer::step_against_adversary(const Tensor& low, const Ten
   Tensor of_pixels, of_adversary;
   const Tensor loss = arithmetic_.minimise(adam_, [&] {
     const Tensor made = parallel_(low).to(adjoint::kFloat32);
-    // This step has a tape of its own. The discriminator that judges the model has then seen its present results.
+    // This step has a separate tape. The discriminator that judges the model has then seen its present results.
     of_adversary = adversary_->update(arithmetic_, high, made.detach(), plain);
     const Tensor pixels = pixel_loss(options_.loss, made, high);
     of_pixels = pixels.detach();

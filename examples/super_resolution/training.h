@@ -30,7 +30,7 @@ struct Options {
   ModelOptions model = {};
   /// The measure of the difference from the original: mse, l1, charbonnier; gan: l1, and a discriminator.
   std::string loss = "mse";
-  /// Of the discriminator's first layer.
+  /// Channels of the discriminator's first layer.
   std::int64_t discriminator_channels = 64;
 
   void add_to(examples::Settings& settings);

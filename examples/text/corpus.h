@@ -14,10 +14,10 @@ namespace text {
 /// The licences that Debian's package base-files installs.
 inline const std::filesystem::path kLicences = "/usr/share/common-licenses";
 
-/// The bytes (L), uint8, of the files in order; a folder stands for the regular files below it, sorted by path. Links
-/// below a folder are not followed, because their targets would count twice. Files below a folder that cannot be read
-/// or are empty are named on standard error and skipped. Throws Error, naming the path, for such a file that is named
-/// itself, for a folder without any other file, and if there is no path.
+/// The bytes (L), uint8, of the files in order; a folder means the regular files below it, sorted by path. Links below
+/// a folder are not followed, because their targets would count twice. Files below a folder that cannot be read or are
+/// empty are named on standard error and skipped. Throws Error, naming the path, for such a file that is named itself,
+/// for a folder without any other file, and if there is no path.
 adjoint::Tensor read_text(const std::vector<std::string>& paths);
 
 struct Corpus {

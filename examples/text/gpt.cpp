@@ -1,11 +1,12 @@
 #include "gpt.h"
 
+#include "common/model_file.h"
+
 #include <adjoint/core/base/error.h>
 #include <adjoint/nn/init.h>
-#include <adjoint/nn/safetensors.h>
+#include <adjoint/ops/attention/attention.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/join/join.h>
-#include <adjoint/ops/matmul/attention.h>
 #include <adjoint/ops/matmul/linear.h>
 #include <adjoint/ops/view/view.h>
 
@@ -105,34 +106,21 @@ Tensor Gpt::operator()(const Tensor& bytes, Cache* cache) const {
 
 void save_model(const std::filesystem::path& path, const Gpt& model) {
   const GptOptions& o = model.options();
-  const nlohmann::json options{
-      {"layers", o.layers}, {"heads", o.heads}, {"width", o.width}, {"context", o.context}, {"dropout", o.dropout}};
-  nn::save_safetensors(path, model, {{"architecture", kArchitecture}, {"options", options.dump()}});
+  examples::save_model(
+      path, model, kArchitecture,
+      {{"layers", o.layers}, {"heads", o.heads}, {"width", o.width}, {"context", o.context}, {"dropout", o.dropout}});
 }
 
 Gpt load_model(const std::filesystem::path& path) {
-  const nn::Safetensors file = nn::load_safetensors(path);
-  const auto architecture = file.metadata.find("architecture");
-  const auto found = file.metadata.find("options");
-  if (architecture == file.metadata.end() || architecture->second != kArchitecture || found == file.metadata.end())
-    throw adjoint::Error(fmt::format("text: '{}' is not a model of this program", path.string()));
-  try {
-    const nlohmann::json options = nlohmann::json::parse(found->second);
-    Gpt model({.layers = options.at("layers"),
-               .heads = options.at("heads"),
-               .width = options.at("width"),
-               .context = options.at("context"),
-               .dropout = options.at("dropout")});
-    model.load_state_dict(file.tensors);
-    model.eval();
-    return model;
-  } catch (const nlohmann::json::exception& error) {
-    throw adjoint::Error(fmt::format("text: cannot load '{}': {}", path.string(), error.what()));
-  } catch (const adjoint::OutOfMemoryError&) {
-    throw;
-  } catch (const adjoint::Error& error) {
-    throw adjoint::Error(fmt::format("text: cannot load '{}': {}", path.string(), error.what()));
-  }
+  return examples::load_model("text", path, kArchitecture,
+                              [](const nlohmann::json& options, const adjoint::NamedTensors& tensors) {
+                                return examples::restored(Gpt({.layers = options.at("layers"),
+                                                               .heads = options.at("heads"),
+                                                               .width = options.at("width"),
+                                                               .context = options.at("context"),
+                                                               .dropout = options.at("dropout")}),
+                                                          tensors);
+                              });
 }
 
 }  // namespace text

@@ -109,7 +109,7 @@ std::string Trainer::description() const {
 
 std::vector<Tensor> Trainer::next() {
   for (;;) {
-    if (auto batch = loader_.next()) return {batch->input};  // none: an epoch's end
+    if (auto batch = loader_.next()) return {batch->input};  // empty: an epoch's end
   }
 }
 

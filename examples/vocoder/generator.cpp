@@ -1,10 +1,11 @@
 #include "generator.h"
 
+#include "common/model_file.h"
+
 #include "mel.h"
 
 #include <adjoint/core/base/error.h>
 #include <adjoint/nn/reparametrize.h>
-#include <adjoint/nn/safetensors.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/join/join.h>
 
@@ -115,8 +116,10 @@ Tensor Generator::inputs(const Tensor& mel, std::int64_t first) const {
   return adjoint::cat({levels, clock.unsqueeze(0).expand({mel.size(0), period, frames})}, 1);
 }
 
-Tensor Generator::operator()(const Tensor& mel) const {
-  Tensor x = conv_pre(inputs(mel));
+Tensor Generator::operator()(const Tensor& mel) const { return sound_of(inputs(mel)); }
+
+Tensor Generator::sound_of(const Tensor& inputs) const {
+  Tensor x = conv_pre(inputs);
   const std::size_t blocks = network_.kernel_sizes.size();
   for (std::size_t i = 0; i < ups.size(); ++i) {
     x = ups[i](adjoint::leaky_relu(x, kSlope));
@@ -127,6 +130,23 @@ Tensor Generator::operator()(const Tensor& mel) const {
   return conv_post.activated(adjoint::leaky_relu(x, kSlope), adjoint::Activation::tanh());
 }
 
+std::int64_t Generator::frames_around() const {
+  std::int64_t reach = kOuterKernel / 2;  // in elements, from the last layer to the first
+  for (std::size_t i = network_.rates.size(); i-- > 0;) {
+    std::int64_t widest = 0;
+    for (std::size_t j = 0; j < network_.kernel_sizes.size(); ++j) {
+      std::int64_t sum = 0;
+      for (const std::int64_t dilation : network_.dilations[j])
+        sum += network_.kernel_sizes[j] / 2 * (dilation + (network_.paired ? 1 : 0));
+      widest = std::max(widest, sum);
+    }
+    // A transposed convolution reads the element below and one beside it.
+    const std::int64_t rate = network_.rates[i];
+    reach = (reach + widest + rate - 1) / rate + 1;
+  }
+  return reach + kOuterKernel / 2;
+}
+
 void remove_weight_norms(Generator& model) {
   model.visit<nn::Conv1d>([](auto& layer) { nn::remove_weight_norm(layer); });
   model.visit<nn::ConvTranspose1d>([](auto& layer) { nn::remove_weight_norm(layer); });
@@ -134,40 +154,23 @@ void remove_weight_norms(Generator& model) {
 
 void save_model(const std::filesystem::path& path, const Generator& model) {
   const GeneratorOptions& o = model.options();
-  const nlohmann::json options{{"network", o.network},
-                               {"channels", o.channels},
-                               {"sample_rate", o.sample_rate},
-                               {"clock", o.clock}};
-  nn::save_safetensors(path, model, {{"architecture", kArchitecture}, {"options", options.dump()}});
+  examples::save_model(
+      path, model, kArchitecture,
+      {{"network", o.network}, {"channels", o.channels}, {"sample_rate", o.sample_rate}, {"clock", o.clock}});
 }
 
 Generator load_model(const std::filesystem::path& path) {
-  const nn::Safetensors file = nn::load_safetensors(path);
-  const auto architecture = file.metadata.find("architecture");
-  const auto found = file.metadata.find("options");
-  if (architecture == file.metadata.end() || architecture->second != kArchitecture || found == file.metadata.end())
-    throw adjoint::Error(fmt::format("vocoder: '{}' is not a model of this program", path.string()));
-  const auto fail = [&](const char* why) {
-    throw adjoint::Error(fmt::format("vocoder: cannot load '{}': {}", path.string(), why));
-  };
-  try {
-    const nlohmann::json options = nlohmann::json::parse(found->second);
-    Generator model({.network = options.at("network"),
-                     .channels = options.at("channels"),
-                     .sample_rate = options.at("sample_rate"),
-                     .clock = options.value("clock", std::int64_t{0})});
-    model.load_state_dict(file.tensors);
-    remove_weight_norms(model);
-    model.eval();
-    return model;
-  } catch (const nlohmann::json::exception& error) {
-    fail(error.what());
-  } catch (const adjoint::OutOfMemoryError&) {
-    throw;
-  } catch (const adjoint::Error& error) {
-    fail(error.what());
-  }
-  throw;  // not reached: fail() throws
+  return examples::load_model("vocoder", path, kArchitecture,
+                              [](const nlohmann::json& options, const adjoint::NamedTensors& tensors) {
+                                Generator model =
+                                    examples::restored(Generator({.network = options.at("network"),
+                                                                  .channels = options.at("channels"),
+                                                                  .sample_rate = options.at("sample_rate"),
+                                                                  .clock = options.value("clock", std::int64_t{0})}),
+                                                       tensors);
+                                remove_weight_norms(model);
+                                return model;
+                              });
 }
 
 }  // namespace vocoder

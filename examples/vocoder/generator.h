@@ -35,7 +35,7 @@ struct GeneratorOptions {
   std::int64_t clock = 0;
 };
 
-/// x, and on top of it one convolution (or pair of them) after the other.
+/// Adds one convolution (or pair of them) after the other to x.
 class ResBlock : public adjoint::nn::Module {
  public:
   ResBlock(std::int64_t channels, std::int64_t kernel_size, const std::vector<std::int64_t>& dilations, bool paired);
@@ -61,9 +61,13 @@ class Generator : public adjoint::nn::Module {
   /// deviation near 1, and after them a clock, the cosines and sines of 2 pi k t / P for k from 1 to P / 2. P is
   /// options().clock, and t the number of the frame; the first frame here has the number `first`.
   ///
-  /// Convolutions do the same at every frame. Of a mel spectrogram that stands still they make the same 256 samples
-  /// again and again, whose pitch is a multiple of 86 Hz (at 22.05 kHz); with a clock, of a P-th of that.
+  /// Convolutions do the same at every frame. For a constant mel spectrogram they repeat the same 256 samples, whose
+  /// pitch is a multiple of 86 Hz (at 22.05 kHz); with a clock, of a P-th of that.
   adjoint::Tensor inputs(const adjoint::Tensor& mel, std::int64_t first = 0) const;
+  /// inputs() -> sound (N, 1, 256 frames).
+  adjoint::Tensor sound_of(const adjoint::Tensor& inputs) const;
+  /// The number of frames before and after a frame that its samples depend on.
+  std::int64_t frames_around() const;
 
  private:
   GeneratorOptions options_;

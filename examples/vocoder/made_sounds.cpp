@@ -158,7 +158,7 @@ std::vector<float> voice(Dice& dice, std::int64_t samples, float rate) {
     const bool bursts = burst > 0;
     if (bursts) x += 0.4F * random, --burst;
     for (Resonance& formant : formants) x = formant(x);
-    const float shared = now.voiced > 0.1F ? 0.4F + flow : 1.0F;  // hiss of voiced consonants comes in puffs
+    const float shared = now.voiced > 0.1F ? 0.4F + flow : 1.0F;  // hiss of voiced consonants is pulsed
     x += now.hiss * shared * hiss.band(random, now.hiss_width, rate) * 3.0F;
     out[static_cast<std::size_t>(i)] = x;
   }

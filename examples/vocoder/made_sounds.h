@@ -1,5 +1,4 @@
-// Sound that the program synthesises to learn from if it is given none: voices and music. The same on every machine up
-// to rounding.
+// Synthetic sound for training without sound files: voices and music. The same on every machine up to rounding.
 #pragma once
 
 #include <adjoint/core/tensor/tensor.h>

@@ -27,6 +27,8 @@ namespace {
 
 using adjoint::Tensor;
 
+constexpr std::int64_t kMostFrames = 32;  // that a stream computes at once
+
 struct FileOptions {
   std::string model, from, to, spectrogram;
   std::int64_t chunk = kHop;
@@ -54,7 +56,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 void synthesize_file(const FileOptions& options, adjoint::Device device) {
-  check_output(options.to);
+  examples::check_output("vocoder", options.to, examples::sound_extensions());
   if (!options.spectrogram.empty()) examples::check_output("vocoder", options.spectrogram);
   const Generator model = model_on(options.model, device);
   const std::int64_t rate = model.options().sample_rate;
@@ -70,16 +72,17 @@ void synthesize_file(const FileOptions& options, adjoint::Device device) {
   report(model, made, sound, seconds);
 }
 
-/// Simulates a live source: takes a chunk at a time, and writes the part of the result known by then.
+/// Simulates a live source: takes a chunk at a time, and writes the part of the result known by then. The stream runs
+/// on the CPU; `device` computes the whole at once, for comparison.
 void stream_file(const FileOptions& options, adjoint::Device device) {
   if (options.chunk < 1 || options.chunk > 1 << 24)
     throw adjoint::Error(fmt::format("vocoder: --chunk must be from 1 to {}; got {}", 1 << 24, options.chunk));
-  check_output(options.to);
-  const Generator model = model_on(options.model, device);
+  examples::check_output("vocoder", options.to, examples::sound_extensions());
+  const Generator model = load_model(options.model);
   const std::int64_t rate = model.options().sample_rate;
   const Tensor sound = read_sound(options.from, rate).samples;
   const std::int64_t length = sound.size(-1);
-  StreamingVocoder vocoder(model);
+  StreamingVocoder vocoder(model, sound.size(0), std::clamp<std::int64_t>(options.chunk / kHop, 1, kMostFrames));
   const double per_ms = static_cast<double>(rate) / 1000.0;
   std::vector<Tensor> parts;
   std::vector<double> times;
@@ -88,11 +91,11 @@ void stream_file(const FileOptions& options, adjoint::Device device) {
     const std::int64_t count = std::min(options.chunk, length - at);
     const Tensor chunk = sound.narrow(-1, at, count).contiguous();
     const auto start = std::chrono::steady_clock::now();
-    parts.push_back(vocoder(chunk.to(device), at + count == length).to(adjoint::kCPU));
+    parts.push_back(vocoder(chunk, at + count == length));
     times.push_back(seconds_since(start));
     sum += times.back();
   }
-  const Tensor made = adjoint::cat(parts, -1), whole = resynthesized(model, sound, device);
+  const Tensor made = adjoint::cat(parts, -1), whole = resynthesized(model_on(options.model, device), sound, device);
   write_sound(options.to, made, rate);
   std::sort(times.begin(), times.end());
   fmt::print("latency {} samples, {:.1f} ms, and a chunk of {}, {:.1f} ms\n", vocoder.latency(),
@@ -155,7 +158,7 @@ int main(int argc, char** argv) {
   synthesizing.add_option("--spectrogram", file.spectrogram,
                           "PNG or JPEG file to write: the input, and the output below");
   FileOptions live;
-  CLI::App& streaming = program.verb("stream", "Do the same in chunks, as they would come from a microphone",
+  CLI::App& streaming = program.verb("stream", "Do the same in chunks on the CPU, as they would come from a microphone",
                                      [&](adjoint::Device device) { stream_file(live, device); });
   add_files(streaming, live);
   streaming.add_option("--chunk", live.chunk, "Samples per chunk")->capture_default_str();
@@ -166,7 +169,7 @@ int main(int argc, char** argv) {
   evaluating.add_option("model", model, "model.safetensors of a training")->required();
   evaluating.add_option("--sounds", sounds, "Folder of WAV, FLAC or OGG files (default: generated sounds)");
   examples::add_export(program, [](const std::string& path, const std::string& to) {
-    constexpr std::int64_t kFrames = 256;  // of a generator with a clock, which is as long as they are
+    constexpr std::int64_t kFrames = 256;  // of a generator with a clock as long as they are
     const Generator generator = load_model(path);
     examples::Exported exported{.example = Tensor::zeros({1, kMels, kFrames}),
                                 .input = "mel",

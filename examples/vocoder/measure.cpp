@@ -17,7 +17,7 @@ using adjoint::Tensor;
 
 namespace {
 
-// The longest window of stft_distance, and more than Griffin-Lim's takes: shorter sounds have zeros behind them.
+// The longest window of stft_distance, longer than Griffin-Lim's: shorter sounds get zeros behind them.
 Tensor filled(const Tensor& sound) {
   constexpr std::int64_t kLeast = 2048;
   const std::int64_t missing = kLeast - sound.size(-1);

@@ -1,4 +1,4 @@
-// The distance between a sound and its resynthesis from its mel spectrogram, and the time that the synthesis takes.
+// The distance between a sound and its resynthesis from its mel spectrogram, and the synthesis's time.
 #pragma once
 
 #include "generator.h"

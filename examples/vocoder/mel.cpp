@@ -71,8 +71,8 @@ Tensor griffin_lim(const Tensor& log_mel, std::int64_t sample_rate) {
   constexpr int kIterations = 32;
   constexpr double kMomentum = 0.99;
   const std::int64_t frames = log_mel.size(-1), half = kHop / 2;
-  // The stft's frames stand at multiples of the hop. With one more at each end, the first in the middle of the hop in
-  // front of the sound, they stand in the middle of the hops.
+  // The stft's frames are at multiples of the hop. With one more at each end, the first in the middle of the hop in
+  // front of the sound, they are in the middle of the hops.
   const Tensor amplitudes =
       adjoint::pad(amplitudes_of(adjoint::exp(log_mel), sample_rate), {1, 1}, adjoint::PadMode::kReplicate)
           .unsqueeze(-1);

@@ -9,7 +9,7 @@ namespace vocoder {
 
 // HiFi-GAN's, at any sample rate; samples and bins.
 inline constexpr std::int64_t kFft = 1024, kHop = 256, kMels = 80;
-/// Zeros, or further sound, at both ends: the middle of frame t is that of the kHop samples that it stands for.
+/// Zeros, or further sound, at both ends: the middle of frame t is that of its kHop samples.
 inline constexpr std::int64_t kMargin = (kFft - kHop) / 2;
 
 /// Throws Error unless it is from 4000 to 96000 Hz.
@@ -18,7 +18,7 @@ void check_sample_rate(std::int64_t sample_rate);
 /// Sound (..., L + 2 kMargin), L a multiple of kHop, of which the mel spectrogram is that of the L in the middle:
 /// (..., 80, L / 256). Amplitudes up to half the sample rate on Slaney's scale, each at least 1e-5, as logarithms.
 adjoint::Tensor log_mel_inside(const adjoint::Tensor& sound, std::int64_t sample_rate);
-/// Sound (..., L) -> (..., 80, ceil(L / 256)): zeros stand around it.
+/// Sound (..., L) -> (..., 80, ceil(L / 256)), with zeros around it.
 adjoint::Tensor log_mel(const adjoint::Tensor& sound, std::int64_t sample_rate);
 /// Frames of a sound of this length.
 inline std::int64_t frames_of(std::int64_t samples) { return (samples + kHop - 1) / kHop; }

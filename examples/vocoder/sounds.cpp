@@ -2,13 +2,9 @@
 
 #include "made_sounds.h"
 
-#include "common/output.h"
-
 #include <adjoint/core/base/error.h>
-#include <adjoint/core/base/file.h>
 #include <adjoint/core/base/parallel.h>
 #include <adjoint/core/tensor/random.h>
-#include <adjoint/data/log.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #if VOCODER_WITH_AUDIO
 #include <adjoint/data/audio/audio.h>
@@ -17,10 +13,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdio>
-#include <memory>
 
 namespace vocoder {
 namespace {
@@ -35,47 +29,9 @@ constexpr std::uint64_t kFirstTrained = std::uint64_t{1} << 32U;
 
 float peak_of(const Tensor& samples) { return adjoint::abs(samples).max().item<float>(); }
 
-#if !VOCODER_WITH_AUDIO
-constexpr const char* kNoAudio =
-    "this build has no libsndfile and cannot read sound files; install libsndfile1-dev and build again";
-
-/// Writes the file that a log would make of a sound.
-class WavWriter final : public data::LogWriter {
- public:
-  explicit WavWriter(fs::path path) : path_(std::move(path)) {}
-  void write(const data::LogRecord& record) override {
-    const auto& wav = std::get<data::LogAudio>(record.value).wav;
-    adjoint::AtomicFile file("vocoder", path_);
-    file.write(wav.data(), wav.size());
-    file.commit();
-  }
-
- private:
-  fs::path path_;
-};
-#endif
-
 }  // namespace
 
 #if VOCODER_WITH_AUDIO
-
-bool can_read_sound() { return true; }
-
-Sound read_sound(const fs::path& path, std::int64_t sample_rate) {
-  data::Audio audio = data::read_audio(path);
-  if (audio.samples.numel() == 0)
-    throw adjoint::Error(fmt::format("vocoder: '{}' must hold samples; got none", path.string()));
-  if (!adjoint::isfinite(audio.samples).all().item<bool>())
-    throw adjoint::Error(fmt::format("vocoder: '{}' must hold finite samples", path.string()));
-  if (audio.sample_rate != sample_rate) audio.samples = data::resample(audio.samples, audio.sample_rate, sample_rate);
-  return {path.string(), audio.samples};
-}
-
-void write_sound(const fs::path& path, const Tensor& samples, std::int64_t sample_rate) {
-  data::write_audio(path, samples, sample_rate);
-}
-
-void check_output(const fs::path& path) { examples::check_output("vocoder", path, {".wav", ".flac", ".ogg"}); }
 
 std::vector<Sound> read_sounds(const fs::path& folder, std::int64_t sample_rate) {
   const std::vector<fs::path> paths = data::AudioFolder(folder).paths();
@@ -110,23 +66,8 @@ std::vector<Sound> read_sounds(const fs::path& folder, std::int64_t sample_rate)
 
 #else
 
-bool can_read_sound() { return false; }
-
-Sound read_sound(const fs::path& path, std::int64_t) {
-  throw adjoint::Error(fmt::format("vocoder: cannot read '{}': {}", path.string(), kNoAudio));
-}
-
-void write_sound(const fs::path& path, const Tensor& samples, std::int64_t sample_rate) {
-  check_output(path);
-  data::Log log;
-  log.add_writer(std::make_unique<WavWriter>(path));
-  log.add_audio("sound", samples, 0, sample_rate);
-}
-
-void check_output(const fs::path& path) { examples::check_output("vocoder", path, {".wav"}); }
-
-std::vector<Sound> read_sounds(const fs::path& folder, std::int64_t) {
-  throw adjoint::Error(fmt::format("vocoder: cannot read '{}': {}", folder.string(), kNoAudio));
+std::vector<Sound> read_sounds(const fs::path& folder, std::int64_t sample_rate) {
+  return {read_sound(folder, sample_rate)};  // throws
 }
 
 #endif
@@ -145,18 +86,6 @@ std::pair<std::vector<Sound>, std::vector<Sound>> split(std::vector<Sound> sound
     (tested ? parts.second : parts.first).push_back(std::move(sounds[i]));
   }
   return parts;
-}
-
-std::uint64_t fingerprint(const std::vector<Sound>& sounds) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  const auto take = [&](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3U; };
-  for (const Sound& sound : sounds) {
-    const Tensor samples = sound.samples.contiguous();
-    take(static_cast<std::uint64_t>(samples.numel()));
-    const auto* values = samples.data<float>();
-    for (std::int64_t i = 0; i < samples.numel(); ++i) take(std::bit_cast<std::uint32_t>(values[i]));
-  }
-  return hash;
 }
 
 Pieces::Pieces(const std::vector<Sound>& sounds, std::int64_t samples, std::int64_t size)

@@ -1,6 +1,7 @@
-// Sound files, a user's folders of them, and examples for training. Files need Adjoint::audio, and so libsndfile: if
-// the build lacks it, only WAV files of 16 bits can be written, and nothing can be read.
+// A user's folders of sound files, and examples for training.
 #pragma once
+
+#include "common/sounds.h"
 
 #include <adjoint/core/tensor/tensor.h>
 #include <adjoint/data/dataset.h>
@@ -13,19 +14,11 @@
 
 namespace vocoder {
 
-struct Sound {
-  std::string name;
-  adjoint::Tensor samples;  // (C, L), float32
-};
-
-bool can_read_sound();
-/// A WAV, FLAC or OGG file at this rate, resampled if it has another one. Throws Error, naming the file, if it cannot
-/// be read or holds no samples, and if the build reads none.
-Sound read_sound(const std::filesystem::path& path, std::int64_t sample_rate);
-/// (L) or (C, L), as the extension says; see data::write_audio. Throws Error, naming the file.
-void write_sound(const std::filesystem::path& path, const adjoint::Tensor& samples, std::int64_t sample_rate);
-/// Throws Error, naming the file, if write_sound cannot write it. Call it before the work, not after.
-void check_output(const std::filesystem::path& path);
+using examples::can_read_sound;
+using examples::fingerprint;
+using examples::read_sound;
+using examples::Sound;
+using examples::write_sound;
 
 /// The WAV, FLAC and OGG files below the folder that can be read and are not silent, with their channels mixed to one;
 /// each skipped file is named, with the reason, in a line on standard error. Throws Error, naming the folder, if none
@@ -33,8 +26,6 @@ void check_output(const std::filesystem::path& path);
 std::vector<Sound> read_sounds(const std::filesystem::path& folder, std::int64_t sample_rate);
 /// Every eighth, at least one, is kept for tests: {training, tests}. Throws Error for fewer than two.
 std::pair<std::vector<Sound>, std::vector<Sound>> split(std::vector<Sound> sounds);
-/// FNV-1a of lengths and samples.
-std::uint64_t fingerprint(const std::vector<Sound>& sounds);
 
 /// Random pieces (samples), with equal probability for every place; shorter sounds have zeros around them. A gain
 /// brings each piece's peak between 0.1 and 0.95.
@@ -46,7 +37,7 @@ class Pieces final : public adjoint::data::Dataset {
 
  private:
   const std::vector<Sound>& sounds_;
-  std::vector<std::int64_t> ends_;  // of the sounds, in one row of all of them
+  std::vector<std::int64_t> ends_;  // the sounds' ends in the concatenation of all
   std::int64_t samples_, size_;
 };
 

@@ -47,7 +47,7 @@ std::vector<Sound> tests_of(const std::vector<Sound>& sounds, std::int64_t sampl
   return tests;
 }
 
-/// At most kShown of them, from the first on.
+/// The first ones, at most kShown.
 std::vector<const Sound*> shown_of(const std::vector<Sound>& tests) {
   const std::size_t count = std::min(tests.size(), kShown);
   std::vector<const Sound*> shown;
@@ -178,13 +178,13 @@ std::string Trainer::description() const {
 
 std::vector<Tensor> Trainer::next() {
   for (;;) {
-    if (auto batch = loader_.next()) return {batch->input};  // none: an epoch's end
+    if (auto batch = loader_.next()) return {batch->input};  // empty: an epoch's end
   }
 }
 
 Tensor Trainer::update_discriminators(const Tensor& real, const Tensor& fake) {
   return arithmetic_.minimise(adam_d_, [&] {
-    const Judgement of_real = parallel_d_(real);  // a statement of its own fixes the order
+    const Judgement of_real = parallel_d_(real);  // a separate statement fixes the order
     return discriminator_loss(of_real.scores, parallel_d_(fake).scores);
   });
 }
@@ -205,7 +205,7 @@ std::vector<Tensor> Trainer::step(const std::vector<Tensor>& batch) {
     loss_mel = of_mel.detach();
     Tensor sum = kMelWeight * of_mel + kStftWeight * adjoint::multi_resolution_stft_loss(made, middle);
     if (!adversarial) return sum;
-    // This step has a tape of its own. The discriminators that judge the generator have then seen its present results.
+    // This step has a separate tape. The discriminators that judge the generator have then seen its present results.
     loss_d = update_discriminators(real, fake.detach());
     discriminators_.requires_grad_(false);  // the generator's step leaves no gradients there
     const Judgement of_real = parallel_d_(real), of_fake = parallel_d_(fake);
@@ -272,10 +272,10 @@ void Trainer::finish(const examples::Moment& moment, nlohmann::ordered_json& met
   baselines();
   metrics["baselines"]["Griffin-Lim mel_distance"] = source_->griffin_lim->griffin_lim.mel;
   Generator model = load_model(path);
+  metrics["latency_samples"] = StreamingVocoder(model).latency();
   model.to(run_.device);
   const Sound& first = source_->tests.front();
   metrics["real_time_factor"] = real_time_factor(model, first.samples, run_.device);
-  metrics["latency_samples"] = StreamingVocoder(model).latency();
   metrics["level"] = {{"original", json_of(level_of(first.samples))},
                       {"vocoder", json_of(level_of(resynthesized(model, first.samples, run_.device)))}};
   write_sounds(moment);

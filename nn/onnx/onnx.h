@@ -64,7 +64,7 @@ ADJOINT_API void save_onnx(const std::filesystem::path& path, const TensorFuncti
 /// itself.
 ///
 /// Throws Error, naming the operator and the module, if f uses an operator that ONNX does not have, random numbers, or
-/// elements of a tensor that depends on an input (item(), data()); if a fixed size or another course of f contradicts
+/// elements of a tensor that depends on an input (item(), data()); if a fixed size or a branch of f contradicts
 /// .dynamic_axes; for options that do not fit the inputs and outputs; and if writing fails.
 inline void save_onnx(const std::filesystem::path& path,
                       const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& f,

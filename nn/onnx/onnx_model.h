@@ -30,7 +30,7 @@ class ADJOINT_API OnnxModel : public Module {
   /// The graph's outputs for its inputs, in the file's order. An optional input at the end may be left out, or be
   /// undefined. Conditions of If and Loop are read on the host, so one that is on a GPU is waited for. Throws Error,
   /// naming the node, for inputs of other dtypes or fixed extents than the file's, and for attributes and shapes that
-  /// an operator cannot take.
+  /// an operator does not accept.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const;
   /// The same, of a network with one input and one output. Throws Error for others.
   Tensor operator()(const Tensor& input) const;
@@ -46,8 +46,8 @@ class ADJOINT_API OnnxModel : public Module {
   std::vector<Parameter> tensors_;  // parameters and buffers, in the program's order
 };
 
-/// Reads a model of operator sets 11 to 17, in training mode as every new module. Constants may lie in other files
-/// beside it. Throws Error for a file that cannot be read or that violates the format, and for an operator, an
+/// Reads a model of operator sets 11 to 17, in training mode as every new module. Constants may be stored in other
+/// files beside it. Throws Error for a file that cannot be read or that violates the format, and for an operator, an
 /// attribute or an operator set that this library does not have; it then names the node and the remedy.
 ADJOINT_API OnnxModel load_onnx(const std::filesystem::path& path);
 

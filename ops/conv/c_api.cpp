@@ -10,6 +10,7 @@
 #include <adjoint/ops/conv/kernels.h>
 #include <adjoint/ops/conv/trio.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <exception>
@@ -33,18 +34,22 @@ int failed(const char* message) {
 }
 
 ConvGeometry to_geometry(const adjoint_conv_geometry& g) {
-  const auto pair = [](const std::int64_t(&values)[2]) { return Extent2{values[0], values[1]}; };
-  return {.rank = 2,
+  const bool is_volume = g.image_depth != 0 || g.feature_depth != 0 || g.kernel_depth != 0 || g.stride_depth != 0 ||
+                         g.padding_depth != 0 || g.dilation_depth != 0;
+  const auto extents = [&](std::int64_t depth, const std::int64_t(&values)[2]) {
+    return Extents{is_volume ? depth : 1, values[0], values[1]};
+  };
+  return {.rank = is_volume ? 3 : 2,
           .batch = g.batch,
           .image_channels = g.image_channels,
           .feature_channels = g.feature_channels,
           .groups = g.groups,
-          .image = pair(g.image),
-          .feature = pair(g.feature),
-          .kernel = pair(g.kernel),
-          .stride = pair(g.stride),
-          .padding = pair(g.padding),
-          .dilation = pair(g.dilation)};
+          .image = extents(g.image_depth, g.image),
+          .feature = extents(g.feature_depth, g.feature),
+          .kernel = extents(g.kernel_depth, g.kernel),
+          .stride = extents(g.stride_depth, g.stride),
+          .padding = {g.padding_depth, g.padding[0], g.padding[1]},
+          .dilation = extents(g.dilation_depth, g.dilation)};
 }
 
 // `shape`: the other source of the tensors' size, and its name in messages.
@@ -126,10 +131,10 @@ Activation to_activation(const char* op, const adjoint_activation* activation) {
 /// Frozen if `frozen` is not null.
 Tensor view_filter(const void* filter, adjoint_frozen_filter* frozen, const ConvGeometry& g,
                    const TensorOptions& options, MemoryFormat format = kContiguous) {
-  const Shape shape = filter_shape(g);
-  Tensor tensor = format == kContiguous
-                      ? view(filter, shape, options)
-                      : view(filter, {shape[0], shape[2], shape[3], shape[1]}, options).permute({0, 3, 1, 2});
+  Shape shape = filter_shape(g);
+  if (format == kChannelsLast) std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
+  Tensor tensor = view(filter, shape, options);
+  if (format == kChannelsLast) tensor = tensor.movedim(-1, 1);
   if (frozen != nullptr) tensor.impl()->storage->set_forms(frozen->forms);
   return tensor;
 }
@@ -155,7 +160,7 @@ int run_conv_transpose(const char* op, const adjoint_context* context, const adj
   });
 }
 
-// Views stand for operands in channels_last: their addresses are checked, and their storage is the caller's.
+// Views represent operands in channels_last: their addresses are checked, and their storage is the caller's.
 int run_channels_last(const char* op, const adjoint_context* context, const adjoint_conv_geometry* geometry,
                       bool transposed, adjoint_frozen_filter* frozen, const adjoint_activation* activation,
                       bool filter_is_channels_last, const void* source, const void* filter, const void* bias,

@@ -4,6 +4,7 @@
 #include <adjoint/core/tensor/tensor_impl.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <string>
@@ -21,22 +22,28 @@ std::string operands(const ConvCall& call) {
   return text;
 }
 
-std::string pair(const ConvCall& call, const Extent2& value) {
-  return call.rank == 1 ? fmt::format("{}", value[1]) : fmt::format("({}, {})", value[0], value[1]);
+template <class Values>
+std::string words(const ConvCall& call, const Values& value) {
+  switch (call.rank) {
+    case 1: return fmt::format("{}", value.w);
+    case 2: return fmt::format("({}, {})", value.h, value.w);
+    default: return fmt::format("({}, {}, {})", value.d, value.h, value.w);
+  }
 }
 
 std::string attributes(const ConvCall& call) {
-  std::string text = fmt::format("stride {}, padding {}, dilation {}, groups {}", pair(call, call.stride),
-                                 pair(call, call.padding), pair(call, call.dilation), call.groups);
+  std::string text = fmt::format("stride {}, padding {}, dilation {}, groups {}", words(call, call.stride),
+                                 words(call, call.padding), words(call, call.dilation), call.groups);
   if (call.transposed) {
-    text += fmt::format(", output_padding {}", pair(call, call.output_padding));
-    if (call.output_size != Extent2{0, 0}) text += fmt::format(", output_size {}", pair(call, call.output_size));
+    text += fmt::format(", output_padding {}", words(call, call.output_padding));
+    if (call.output_size != Margins{}) text += fmt::format(", output_size {}", words(call, call.output_size));
   }
   return text;
 }
 
-const char* axis_name(const ConvCall& call, int axis) {
-  return call.rank == 1 ? "length" : axis == 0 ? "height" : "width";
+const char* axis_name(const ConvCall& call, std::size_t axis) {
+  constexpr std::array kNames{"depth", "height", "width"};
+  return call.rank == 1 ? "length" : kNames[axis];
 }
 
 // ---- Rules, in the order in which they are checked.
@@ -44,16 +51,18 @@ const char* axis_name(const ConvCall& call, int axis) {
 void check_ranks(const ConvCall& call) {
   check_defined(call.op, "input", call.input);
   check_defined(call.op, "weight", call.weight);
-  const char* input_axes = call.rank == 1 ? "(N, C, L) or (C, L)" : "(N, C, H, W) or (C, H, W)";
-  const char* weight_axes = call.transposed ? (call.rank == 1 ? "(C, O / groups, k)" : "(C, O / groups, kh, kw)")
-                                            : (call.rank == 1 ? "(O, C / groups, k)" : "(O, C / groups, kh, kw)");
+  const std::string axes = std::array{"L", "H, W", "D, H, W"}[static_cast<std::size_t>(call.rank) - 1];
+  const std::string input_axes = fmt::format("(N, C, {}) or (C, {})", axes, axes);
+  const std::string weight_axes =
+      fmt::format("({} / groups, {})", call.transposed ? "C, O" : "O, C",
+                  std::array{"k", "kh, kw", "kd, kh, kw"}[static_cast<std::size_t>(call.rank) - 1]);
   ADJOINT_CHECK(call.input.dim() == call.rank + 2 || call.input.dim() == call.rank + 1,
                 "{}: input must have {} axes, or {} without the batch; got {}; pass input as {}", call.op,
                 call.rank + 2, call.rank + 1, operands(call), input_axes);
   ADJOINT_CHECK(call.weight.dim() == call.rank + 2, "{}: weight must have {} axes; got {}; pass weight as {}", call.op,
                 call.rank + 2, operands(call), weight_axes);
   ADJOINT_CHECK(!call.bias.defined() || call.bias.dim() == 1,
-                "{}: bias must have 1 axis; got {}; pass one value for each output channel, or Tensor{{}} for none",
+                "{}: bias must have 1 axis; got {}; pass one value for each output channel, or Tensor{{}} for no bias",
                 call.op, operands(call));
 }
 
@@ -74,11 +83,13 @@ void check_kinds(const ConvCall& call) {
   if (call.bias.defined()) check_kind(call, "bias", call.bias);
 }
 
-void check_at_least(const ConvCall& call, const char* name, const Extent2& value, std::int64_t least) {
-  ADJOINT_CHECK(value[0] >= least && value[1] >= least, "{}: {} must be at least {}; got {} {} for {}; pass {} or more",
-                call.op, name, least, name, pair(call, value), operands(call), least);
-  ADJOINT_CHECK(value[0] <= kMaxConvStep && value[1] <= kMaxConvStep,
-                "{}: {} must be at most 2^40; got {} {} for {}; pass less", call.op, name, name, pair(call, value),
+template <class Values>
+void check_at_least(const ConvCall& call, const char* name, const Values& value, std::int64_t least) {
+  ADJOINT_CHECK(std::min({value.d, value.h, value.w}) >= least,
+                "{}: {} must be at least {}; got {} {} for {}; pass {} or more", call.op, name, least, name,
+                words(call, value), operands(call), least);
+  ADJOINT_CHECK(std::max({value.d, value.h, value.w}) <= kMaxConvStep,
+                "{}: {} must be at most 2^40; got {} {} for {}; pass less", call.op, name, name, words(call, value),
                 operands(call));
 }
 
@@ -86,23 +97,26 @@ void check_attributes(const ConvCall& call) {
   check_at_least(call, "stride", call.stride, 1);
   check_at_least(call, "padding", call.padding, 0);
   check_at_least(call, "dilation", call.dilation, 1);
+  ADJOINT_CHECK(!call.causal || call.padding.d <= kMaxConvStep / 2,
+                "{}: causal padding must be at most 2^39; got padding {} for {}; pass less", call.op,
+                words(call, call.padding), operands(call));
   ADJOINT_CHECK(call.groups >= 1,
                 "{}: groups must be at least 1; got groups {} for {}; pass 1 for an ordinary convolution", call.op,
                 call.groups, operands(call));
   if (!call.transposed) return;
   check_at_least(call, "output_padding", call.output_padding, 0);
   ADJOINT_CHECK(
-      call.output_size[0] >= 0 && call.output_size[1] >= 0,
+      std::min({call.output_size.d, call.output_size.h, call.output_size.w}) >= 0,
       "{}: output_size must be positive, or 0 for none; got output_size {} for {}; leave it out to use output_padding",
-      call.op, pair(call, call.output_size), operands(call));
-  for (std::size_t axis : {0U, 1U}) {
+      call.op, words(call, call.output_size), operands(call));
+  for (std::size_t axis = call.first_axis(); axis < 3; ++axis) {
     const std::int64_t limit = std::max(call.stride[axis], call.dilation[axis]);
     ADJOINT_CHECK(
         call.output_size[axis] != 0 || call.output_padding[axis] < limit,
         "{}: output_padding must be below stride or below dilation; got output_padding {}, stride {}, dilation {} for "
         "{}; pass at most {} for the {}",
-        call.op, pair(call, call.output_padding), pair(call, call.stride), pair(call, call.dilation), operands(call),
-        limit - 1, axis_name(call, static_cast<int>(axis)));
+        call.op, words(call, call.output_padding), words(call, call.stride), words(call, call.dilation), operands(call),
+        limit - 1, axis_name(call, axis));
   }
 }
 
@@ -111,8 +125,7 @@ void check_extents(const ConvCall& call) {
   const std::size_t first = call.batched() ? 1 : 0;
   for (std::size_t axis = first; axis < input.size(); ++axis) {
     ADJOINT_CHECK(input[axis] >= 1, "{}: input's {} must be at least 1; got {}; only the batch may be empty", call.op,
-                  axis == first ? "channels" : axis_name(call, static_cast<int>(axis - first) + 1 - call.rank),
-                  operands(call));
+                  axis == first ? "channels" : axis_name(call, axis - first - 1 + call.first_axis()), operands(call));
   }
   for (std::int64_t extent : call.weight.shape()) {
     ADJOINT_CHECK(extent >= 1,
@@ -149,7 +162,7 @@ std::int64_t conv_extent(const ConvCall& call, std::size_t axis, std::int64_t in
                 "{}: the dilated kernel must not be longer than the padded input; got {} against {} in {} for {}, {}; "
                 "use a smaller "
                 "kernel or dilation, or more padding",
-                call.op, span, padded, axis_name(call, static_cast<int>(axis)), operands(call), attributes(call));
+                call.op, span, padded, axis_name(call, axis), operands(call), attributes(call));
   return (padded - span) / call.stride[axis] + 1;
 }
 
@@ -162,8 +175,7 @@ std::int64_t conv_transpose_extent(const ConvCall& call, std::size_t axis, std::
     ADJOINT_CHECK(
         call.output_size[axis] >= smallest && call.output_size[axis] <= largest,
         "{}: output_size's {} must be in [{}, {}]; got {}, {}; other sizes need another stride, padding or kernel",
-        call.op, axis_name(call, static_cast<int>(axis)), std::max<std::int64_t>(smallest, 1), largest, operands(call),
-        attributes(call));
+        call.op, axis_name(call, axis), std::max<std::int64_t>(smallest, 1), largest, operands(call), attributes(call));
     return call.output_size[axis];
   }
   const std::int64_t extent = smallest + call.output_padding[axis];
@@ -171,7 +183,7 @@ std::int64_t conv_transpose_extent(const ConvCall& call, std::size_t axis, std::
       extent >= 1,
       "{}: the result's {} must be at least 1, and would be {}; got {}, {}; use less padding, a larger kernel or more "
       "output_padding",
-      call.op, axis_name(call, static_cast<int>(axis)), extent, operands(call), attributes(call));
+      call.op, axis_name(call, axis), extent, operands(call), attributes(call));
   return extent;
 }
 
@@ -227,10 +239,10 @@ ConvGeometry resolve_geometry(const ConvCall& call) {
                         .padding = call.padding,
                         .dilation = call.dilation};
   geometry.batch = call.batched() ? input[0] : 1;
-  Extent2 in{1, 1};
-  Extent2 out{1, 1};
-  for (std::size_t axis = call.rank == 1 ? 1 : 0; axis < 2; ++axis) {
-    const std::size_t spatial = axis + static_cast<std::size_t>(call.rank) - 2;
+  if (call.causal) geometry.padding.d *= 2;
+  Extents in, out;
+  for (std::size_t axis = call.first_axis(); axis < 3; ++axis) {
+    const std::size_t spatial = axis - call.first_axis();
     in[axis] = input[channel_axis + 1 + spatial];
     geometry.kernel[axis] = call.weight.shape()[2 + spatial];
     const auto extent = call.transposed ? conv_transpose_extent : conv_extent;
@@ -240,7 +252,7 @@ ConvGeometry resolve_geometry(const ConvCall& call) {
   // Counts an empty batch as one, because kernels multiply a sample's extents.
   const std::int64_t samples = std::max<std::int64_t>(geometry.batch, 1);
   for (const auto& [extents, channels] : {std::pair(out, out_channels), std::pair(in, in_channels)}) {
-    const Checked sample = multiply(channels, multiply(extents[0], extents[1]));
+    const Checked sample = multiply(channels, multiply(extents.d, multiply(extents.h, extents.w)));
     require(call, "the bytes of input and result",
             multiply(multiply(sample, samples), element_size(call.input.dtype())));
   }

@@ -11,23 +11,26 @@
 
 namespace adjoint {
 
-/// A front end's arguments. 1-D calls use index 1 of each Extent2; index 0 holds the values of a unit axis.
+/// A front end's arguments. Axes that it lacks have the values of a unit axis.
 struct ConvCall {
   const char* op;
-  int rank;  // spatial axes: 1 or 2
+  int rank;  // spatial axes: 1 to 3
   bool transposed;
   const Tensor& input;
   const Tensor& weight;
   const Tensor& bias;  // undefined: no bias
-  Extent2 stride{1, 1};
-  Extent2 padding{0, 0};
-  Extent2 dilation{1, 1};
+  Extents stride;
+  Margins padding;
+  Extents dilation;
   std::int64_t groups = 1;
-  Extent2 output_padding{0, 0};  // only transposed
-  Extent2 output_size{0, 0};     // only transposed; 0: from output_padding
+  Margins output_padding;  // only transposed
+  Margins output_size;     // only transposed; 0: from output_padding
   Activation activation{};
+  bool causal = false;  // the depth's padding is in front
 
   bool batched() const { return input.dim() == rank + 2; }
+  /// The first of the axes (depth, height, width) that it has.
+  std::size_t first_axis() const { return static_cast<std::size_t>(3 - rank); }
 };
 
 /// The upper bound of stride, padding, dilation and output_padding: small enough for kernels to round positions up to

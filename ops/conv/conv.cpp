@@ -14,7 +14,10 @@
 namespace adjoint {
 namespace {
 
-Extent2 pair(const Size2& size) { return {size.h, size.w}; }
+Extents extents(const Size2& size) { return {size.h, size.w}; }
+Margins margins(const Size2& size) { return {size.h, size.w}; }
+Extents extents(const Size3& size) { return {size.d, size.h, size.w}; }
+Margins margins(const Size3& size) { return {size.d, size.h, size.w}; }
 
 Tensor run(const ConvCall& call);
 
@@ -35,7 +38,8 @@ Tensor run_in_region(const ConvCall& call) {
                 .groups = call.groups,
                 .output_padding = call.output_padding,
                 .output_size = call.output_size,
-                .activation = fused ? call.activation : Activation{}});
+                .activation = fused ? call.activation : Activation{},
+                .causal = call.causal});
   };
   const Tensor result = cast();
   return fused ? result : activate(result, call.activation);
@@ -78,11 +82,26 @@ Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, con
               .input = input,
               .weight = weight,
               .bias = bias,
-              .stride = pair(params.stride),
-              .padding = pair(params.padding),
-              .dilation = pair(params.dilation),
+              .stride = extents(params.stride),
+              .padding = margins(params.padding),
+              .dilation = extents(params.dilation),
               .groups = params.groups,
               .activation = params.activation});
+}
+
+Tensor conv3d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv3dParams& params) {
+  return run({.op = "conv3d",
+              .rank = 3,
+              .transposed = false,
+              .input = input,
+              .weight = weight,
+              .bias = bias,
+              .stride = extents(params.stride),
+              .padding = margins(params.padding),
+              .dilation = extents(params.dilation),
+              .groups = params.groups,
+              .activation = params.activation,
+              .causal = params.causal});
 }
 
 Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Tensor& bias,
@@ -110,12 +129,29 @@ Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor&
               .input = input,
               .weight = weight,
               .bias = bias,
-              .stride = pair(params.stride),
-              .padding = pair(params.padding),
-              .dilation = pair(params.dilation),
+              .stride = extents(params.stride),
+              .padding = margins(params.padding),
+              .dilation = extents(params.dilation),
               .groups = params.groups,
-              .output_padding = pair(params.output_padding),
-              .output_size = pair(params.output_size),
+              .output_padding = margins(params.output_padding),
+              .output_size = margins(params.output_size),
+              .activation = params.activation});
+}
+
+Tensor conv_transpose3d(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                        const ConvTranspose3dParams& params) {
+  return run({.op = "conv_transpose3d",
+              .rank = 3,
+              .transposed = true,
+              .input = input,
+              .weight = weight,
+              .bias = bias,
+              .stride = extents(params.stride),
+              .padding = margins(params.padding),
+              .dilation = extents(params.dilation),
+              .groups = params.groups,
+              .output_padding = margins(params.output_padding),
+              .output_size = margins(params.output_size),
               .activation = params.activation});
 }
 

@@ -1,7 +1,8 @@
 # The launch functions that are templates over an arithmetic, and the arithmetics that each is compiled for.
 adjoint_instances(ops/conv/channelwise/cuda/launch.cuh DType IN bfloat16 float16 float32
                   OF run_channelwise_gather run_channelwise_weight)
-adjoint_instances(ops/conv/channelwise/cuda/depthwise/launch.cuh DType IN bfloat16 float16 float32 OF run_depthwise)
+adjoint_instances(ops/conv/channelwise/cuda/depthwise/launch.cuh DType IN bfloat16 float16 float32
+                  OF run_depthwise run_depthwise_weight)
 adjoint_instances(ops/conv/correlation/cuda/blocks/launch.cuh Arithmetic IN bfloat16 float16 float32 tf32 OF run_blocked)
 adjoint_instances(ops/conv/correlation/cuda/mma/launch.cuh Arithmetic IN bfloat16 float16 float32 tf32
                   OF run_correlation_mma)

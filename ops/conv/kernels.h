@@ -49,9 +49,9 @@ namespace adjoint::cuda {
 void conv(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr);
 void conv_transpose(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr);
 void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
-/// conv, or conv_transpose, or conv_weight, whose image and feature are (N, H, W, C) in memory, whatever the strides of
-/// their tensors. The filter that they read or write is contiguous or in channels_last.
-/// Return false, and do nothing, where no kernel reads them so, or copies are predicted to be faster.
+/// conv, or conv_transpose, or conv_weight, whose image and feature are (N, H, W, C) in memory, with any strides of
+/// their tensors. The filter that they read or write is contiguous or in channels_last. Return false, and do nothing,
+/// if no kernel reads this format, or if copies are predicted to be faster.
 bool conv_channels_last(std::span<const Tensor> in, Tensor& out, const ConvAttr& attr, bool transposed);
 bool conv_weight_channels_last(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
 /// In one pass over memory.

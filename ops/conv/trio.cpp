@@ -9,8 +9,8 @@
 //   conv_transpose(y, w)       conv(g, w)                 conv_weight(g, y)
 //   conv_weight(x, y)          conv_transpose(y, g)       conv(x, g)
 //
-// A bias, the optional third operand of the first two, gets the sum of g over all axes but the channels'. Behind the
-// first two stands an activation, which may be none.
+// A bias, the optional third operand of the first two, gets the sum of g over all axes but the channels'. An optional
+// activation follows the first two.
 
 #include <adjoint/ops/conv/trio.h>
 
@@ -39,9 +39,16 @@ struct WeightAttr {
 };
 using WeightCtx = Ctx<WeightAttr>;
 
-Shape shape_of(const ConvGeometry& geometry, std::int64_t first, std::int64_t second, const Extent2& extents) {
-  return geometry.rank == 1 ? Shape{first, second, extents[1]} : Shape{first, second, extents[0], extents[1]};
+Shape shape_of(const ConvGeometry& geometry, std::int64_t first, std::int64_t second, const Extents& extents) {
+  switch (geometry.rank) {
+    case 1: return {first, second, extents.w};
+    case 2: return {first, second, extents.h, extents.w};
+    default: return {first, second, extents.d, extents.h, extents.w};
+  }
 }
+
+/// The first of the axes (depth, height, width) that the tensors have.
+std::size_t first_axis(const ConvGeometry& g) { return static_cast<std::size_t>(3 - g.rank); }
 
 void check_operand(const char* op, const char* name, const Tensor& operand, const Shape& expected, DType dtype) {
   ADJOINT_CHECK(operand.shape() == expected,
@@ -83,7 +90,7 @@ TensorSpec infer_conv_weight(Operands in, const WeightAttr& attr) {
 
 bool is_step(std::int64_t value, std::int64_t least) { return value >= least && value <= kMaxConvStep; }
 
-// Whether a tensor of this shape, of the smallest dtype, has bytes that fit in 63 bits.
+// True if the bytes of a tensor of this shape, of the smallest dtype, fit in 63 bits.
 bool fits(const Shape& shape) {
   std::int64_t product = element_size(kFloat16);
   bool overflow = false;
@@ -91,8 +98,8 @@ bool fits(const Shape& shape) {
   return !overflow;
 }
 
-// Whether the feature's extent fits the image's: its last position lies in the image and no further one does, within
-// the freedom of output_padding.
+// Returns true if the feature's extent fits the image's: its last position is in the image and no further one is,
+// within the freedom of output_padding. Behind the depth there may be less padding than in front, or no padding.
 bool meets(const ConvGeometry& g, std::size_t axis) {
   std::int64_t reach = 0, span = 0, least = 0;
   if (__builtin_mul_overflow(g.feature[axis] - 1, g.stride[axis], &reach) ||
@@ -102,13 +109,13 @@ bool meets(const ConvGeometry& g, std::size_t axis) {
   }
   // The smallest image that holds all positions; padding alone may make it negative.
   if (__builtin_sub_overflow(least, 2 * g.padding[axis] - 1, &least)) return false;
-  const std::int64_t spare = std::max(g.stride[axis], g.dilation[axis]) - 1;
+  const std::int64_t spare = std::max(g.stride[axis], g.dilation[axis]) - 1 + (axis == 0 ? g.padding.d : 0);
   std::int64_t most = 0;
   return least <= g.image[axis] && (__builtin_add_overflow(least, spare, &most) || g.image[axis] <= most);
 }
 
-// Two of the three tensors are read and the third is written; where groups' channels meet, every tap of every feature
-// position is a product and a sum.
+// Two of the three tensors are read and the third is written. Within a group, every tap of every feature position is a
+// product and a sum.
 Cost cost(Operands in, const ConvGeometry& g) {
   const auto elements = [](const Shape& shape) { return static_cast<double>(shape.numel()); };
   const double moved = elements(image_shape(g)) + elements(feature_shape(g)) + elements(filter_shape(g));
@@ -118,7 +125,7 @@ Cost cost(Operands in, const ConvGeometry& g) {
 
 // ---- The gradients of conv and conv_transpose. With z the sums and the bias, y = f(z) the result and g its gradient,
 // the gradient in z is dz = g * f'(z), and the trio's rules take it from there. f' is written in y, which is kept;
-// where it does not follow from y, the forward call writes z beside it, and z is kept instead.
+// if it does not follow from y, the forward call also writes z, and z is kept instead.
 
 constinit const OpDef<ActivationAttr> linear_gradients_op{
     .name = "activation_and_bias_gradient",
@@ -144,7 +151,10 @@ LinearGradients linear_gradients(const ConvCtx& c, bool with_bias, Linear linear
   const Activation& activation = c.attr.activation;
   const bool records = Tape::current() != nullptr;
   const auto bias_gradient = [&](const Tensor& dz) {
-    return !with_bias ? Tensor{} : g.rank == 1 ? dz.sum({0, 2}) : dz.sum({0, 2, 3});
+    return !with_bias    ? Tensor{}
+           : g.rank == 1 ? dz.sum({0, 2})
+           : g.rank == 2 ? dz.sum({0, 2, 3})
+                         : dz.sum({0, 2, 3, 4});
   };
   if (activation.is_none()) return {c.grad, bias_gradient(c.grad)};
   const bool from_result = differentiates_from_result(activation);
@@ -185,7 +195,7 @@ void conv_transpose_gradients(const ConvCtx& c, Needs needs, Results grads) {
 
 constexpr std::uint32_t kBias = 1U << 2;
 
-// ---- Kernels that read channels_last, on a GPU. Copies to contiguous tensors and back stand in for the others.
+// ---- Kernels that read channels_last, on a GPU. Copies to contiguous tensors and back replace the others.
 
 #if defined(ADJOINT_WITH_CUDA)
 template <bool kTransposed>
@@ -212,18 +222,11 @@ constexpr bool (*conv_weight_in_channels_last)(Operands, Results, const WeightAt
 
 // ---- ONNX.
 
-std::vector<std::int64_t> spatial(const ConvGeometry& g, const Extent2& values) {
-  return {values.end() - g.rank, values.end()};
-}
-
-OnnxAttributes conv_attributes(const ConvGeometry& g) {
-  std::vector<std::int64_t> pads = spatial(g, g.padding);
-  pads.insert(pads.end(), g.padding.end() - g.rank, g.padding.end());
-  return {{"kernel_shape", spatial(g, g.kernel)},
-          {"strides", spatial(g, g.stride)},
-          {"pads", pads},
-          {"dilations", spatial(g, g.dilation)},
-          {"group", g.groups}};
+template <class Values>
+std::vector<std::int64_t> spatial(const ConvGeometry& g, const Values& values) {
+  std::vector<std::int64_t> result;
+  for (std::size_t axis = first_axis(g); axis < 3; ++axis) result.push_back(values[axis]);
+  return result;
 }
 
 // The smallest image that holds `count` positions, without its padding.
@@ -231,13 +234,31 @@ std::int64_t least_image(const ConvGeometry& g, std::size_t axis, std::int64_t c
   return (count - 1) * g.stride[axis] + (g.kernel[axis] - 1) * g.dilation[axis] + 1 - 2 * g.padding[axis];
 }
 
+// The depth may have less than in front, or no padding.
+Margins padding_behind(const ConvGeometry& g) {
+  Margins behind = g.padding;
+  if (!is_padded_alike(g))
+    behind.d = std::max<std::int64_t>(0, least_image(g, 0, g.feature.d) + g.padding.d - g.image.d);
+  return behind;
+}
+
+OnnxAttributes conv_attributes(const ConvGeometry& g) {
+  std::vector<std::int64_t> pads = spatial(g, g.padding), behind = spatial(g, padding_behind(g));
+  pads.insert(pads.end(), behind.begin(), behind.end());
+  return {{"kernel_shape", spatial(g, g.kernel)},
+          {"strides", spatial(g, g.stride)},
+          {"pads", pads},
+          {"dilations", spatial(g, g.dilation)},
+          {"group", g.groups}};
+}
+
 // Conv computes all positions that the image holds, which may be more than the feature has.
 OnnxValue feature_onnx(OnnxCall& call, OnnxValue image, OnnxValue filter, OnnxValue bias, const ConvGeometry& g) {
   const OnnxValue feature = call.add("Conv", {image, filter, bias}, conv_attributes(g));
   std::vector<std::int64_t> axes, starts, ends;
-  for (std::size_t axis = g.rank == 1 ? 1 : 0; axis < 2; ++axis) {
+  for (std::size_t axis = first_axis(g); axis < 3; ++axis) {
     if (least_image(g, axis, g.feature[axis] + 1) > g.image[axis]) continue;
-    axes.push_back(static_cast<std::int64_t>(axis) + g.rank);
+    axes.push_back(static_cast<std::int64_t>(2 + axis - first_axis(g)));
     starts.push_back(0);
     ends.push_back(g.feature[axis]);
   }
@@ -252,18 +273,23 @@ OnnxValue conv_onnx(OnnxCall& call, const ConvAttr& attr) {
 
 OnnxValue conv_transpose_onnx(OnnxCall& call, const ConvAttr& attr) {
   const ConvGeometry& g = attr.geometry;
-  const Extent2 beyond{g.image[0] - least_image(g, 0, g.feature[0]), g.image[1] - least_image(g, 1, g.feature[1])};
-  // ONNX Runtime errs where output_padding reaches the stride: zeros behind the feature replace it.
-  const Extent2 zeros{beyond[0] / g.stride[0], beyond[1] / g.stride[1]};
+  // ONNX Runtime is wrong if output_padding reaches the stride: zeros behind the feature replace it.
+  const Margins padding = padding_behind(g);
+  Margins zeros, rest;
+  for (std::size_t axis = first_axis(g); axis < 3; ++axis) {
+    const std::int64_t least = least_image(g, axis, g.feature[axis]) + g.padding[axis] - padding[axis];
+    const std::int64_t beyond = g.image[axis] - least;
+    zeros[axis] = beyond / g.stride[axis];
+    rest[axis] = beyond % g.stride[axis];
+  }
   OnnxValue feature = call.operand(0);
-  if (zeros != Extent2{}) {
+  if (zeros != Margins{}) {
     std::vector<std::int64_t> pads(static_cast<std::size_t>(4 + g.rank)), behind = spatial(g, zeros);
     pads.insert(pads.end(), behind.begin(), behind.end());
     feature = call.add("Pad", {feature, call.integers(pads)});
   }
   OnnxAttributes attributes = conv_attributes(g);
-  const Extent2 rest{beyond[0] % g.stride[0], beyond[1] % g.stride[1]};
-  if (rest != Extent2{}) attributes.emplace_back("output_padding", spatial(g, rest));
+  if (rest != Margins{}) attributes.emplace_back("output_padding", spatial(g, rest));
   const OnnxValue image = call.add("ConvTranspose", {feature, call.operand(1), call.operand(2)}, attributes);
   return activation_onnx(call, image, attr.activation);
 }
@@ -337,29 +363,35 @@ constinit const OpDef<WeightAttr> conv_weight_op {
 }  // namespace
 
 void check_geometry(const char* op, const ConvGeometry& g) {
-  bool valid = (g.rank == 1 || g.rank == 2) && g.batch >= 0 && g.groups >= 1 && g.image_channels >= 1 &&
+  const auto words = [&](const auto& values) {
+    return g.rank == 3 ? fmt::format("{}, {}, {}", values.d, values.h, values.w)
+                       : fmt::format("{}, {}", values.h, values.w);
+  };
+  bool valid = g.rank >= 1 && g.rank <= 3 && g.batch >= 0 && g.groups >= 1 && g.image_channels >= 1 &&
                g.feature_channels >= 1 && g.image_channels % g.groups == 0 && g.feature_channels % g.groups == 0;
-  for (std::size_t axis : {0U, 1U}) {
+  for (std::size_t axis = 0; axis < 3; ++axis) {
     valid = valid && g.image[axis] >= 1 && g.feature[axis] >= 1 && g.kernel[axis] >= 1;
     valid = valid && is_step(g.stride[axis], 1) && is_step(g.padding[axis], 0) && is_step(g.dilation[axis], 1);
-    valid = valid && (g.rank == 2 || axis == 1 || (g.image[axis] == 1 && g.feature[axis] == 1 && g.kernel[axis] == 1));
+    const bool is_present = static_cast<int>(axis) + g.rank >= 3;
+    valid = valid && (is_present || (g.image[axis] == 1 && g.feature[axis] == 1 && g.kernel[axis] == 1));
     valid = valid && meets(g, axis);
   }
   // An empty batch counts as one sample: kernels multiply a sample's extents.
   const std::int64_t batch = std::max<std::int64_t>(g.batch, 1);
-  valid = valid && fits({batch, g.image_channels, g.image[0], g.image[1]}) &&
-          fits({batch, g.feature_channels, g.feature[0], g.feature[1]}) &&
-          fits({g.feature_channels, g.image_channels_per_group(), g.kernel[0], g.kernel[1]});
+  const auto fits_in = [](std::int64_t first, std::int64_t second, const Extents& extents) {
+    return fits({first, second, extents.d, extents.h, extents.w});
+  };
+  valid = valid && fits_in(batch, g.image_channels, g.image) && fits_in(batch, g.feature_channels, g.feature) &&
+          fits_in(g.feature_channels, g.image_channels_per_group(), g.kernel);
   ADJOINT_CHECK(
       valid,
-      "{}: a geometry's rank is 1 or 2, its groups divide both channels, its channels, extents, kernel, stride and "
+      "{}: a geometry's rank is 1, 2 or 3, its groups divide both channels, its channels, extents, kernel, stride and "
       "dilation are positive and its padding is not negative; stride, padding and dilation are at most 2^40, tensors "
       "have fewer than 2^62 elements, and the extents of image and feature are a convolution's; got batch {}, rank {}, "
-      "groups {}, channels {} and {}, image ({}, {}), feature ({}, {}), kernel ({}, {}), stride ({}, {}), padding "
-      "({}, {}), dilation ({}, {}); make it from a call of conv.h",
-      op, g.batch, g.rank, g.groups, g.image_channels, g.feature_channels, g.image[0], g.image[1], g.feature[0],
-      g.feature[1], g.kernel[0], g.kernel[1], g.stride[0], g.stride[1], g.padding[0], g.padding[1], g.dilation[0],
-      g.dilation[1]);
+      "groups {}, channels {} and {}, image ({}), feature ({}), kernel ({}), stride ({}), padding ({}), dilation ({}); "
+      "make it from a call of conv.h",
+      op, g.batch, g.rank, g.groups, g.image_channels, g.feature_channels, words(g.image), words(g.feature),
+      words(g.kernel), words(g.stride), words(g.padding), words(g.dilation));
 }
 
 Shape image_shape(const ConvGeometry& geometry) {

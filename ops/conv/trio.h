@@ -8,8 +8,9 @@
 
 namespace adjoint {
 
-// Shapes: image (N, Ci, H, W), feature (N, Cf, h, w), filter (Cf, Ci / groups, kh, kw); without H, h and kh where
-// geometry.rank is 1. The operands must have exactly the geometry's shapes, and one floating-point dtype and device.
+// Shapes: image (N, Ci, D, H, W), feature (N, Cf, d, h, w), filter (Cf, Ci / groups, kd, kh, kw), each with the last
+// geometry.rank of its spatial axes. The operands must have exactly the geometry's shapes, and one floating-point dtype
+// and device.
 
 ADJOINT_API Shape image_shape(const ConvGeometry& geometry);
 ADJOINT_API Shape feature_shape(const ConvGeometry& geometry);

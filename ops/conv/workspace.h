@@ -1,4 +1,4 @@
-// The convolution trio's use of a GPU's memory besides operands and results.
+// The device memory of the convolution trio besides operands and results.
 #pragma once
 
 #include <adjoint/core/base/device.h>
@@ -19,7 +19,7 @@ struct ConvWorkspace {
   friend constexpr bool operator==(const ConvWorkspace&, const ConvWorkspace&) = default;
 };
 
-/// The bytes that one call of each operator takes from the device's pool while it runs, at the thread's float32
+/// The bytes that one call of each operator allocates from the device's pool while it runs, at the thread's float32
 /// precision, for operands that begin at multiples of 16 bytes. In half precision, conv may need a copy of an image
 /// that does not begin at one.
 ///

@@ -27,7 +27,7 @@ void check_operands_of_distance(const char* op, const Tensor& a, const Tensor& b
                 op, a.dtype(), a.shape(), b.dtype(), b.shape());
 }
 
-// norm() over no elements, which refuses an infinite p there.
+// norm() over no elements, for which norm() refuses an infinite p.
 Tensor length(const Tensor& x, double p, std::int64_t axis, bool keepdim) {
   return norm(x, x.size(axis) == 0 ? 2.0 : p, axis, keepdim);
 }

@@ -22,9 +22,8 @@ ADJOINT_API Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p 
                                      bool keepdim = false);
 
 /// a (..., P, D), b (..., R, D) -> (..., P, R): the p-norm of each row of a less each row of b; the axes before the
-/// last two broadcast. p is 0 (how many elements differ) or more, infinity too. Where two rows are equal the gradient
-/// is 0; of several largest elements each has an equal share of it where p is infinite. Takes memory for P R D
-/// elements.
+/// last two broadcast. p is 0 (the number of differing elements) or more, including infinity. The gradient is 0 for
+/// equal rows. If p is infinite, several largest elements share it equally. Takes memory for P R D elements.
 ADJOINT_API Tensor cdist(const Tensor& a, const Tensor& b, double p = 2.0);
 
 }  // namespace adjoint

@@ -34,8 +34,8 @@ TensorSpec infer(Operands in, const Attr& attr) {
   return {shape, in[0].dtype()};
 }
 
-// Serves either device: engines know where elements are. The ranks agree on whose gradient it is; a rank whose loss
-// does not use the result does not take part.
+// Serves both devices: engines know where elements are. The ranks agree on the gradient's owner; a rank whose loss does
+// not use the result does not take part.
 void kernel(Operands in, Tensor& out, const Attr& attr) {
   const std::string caller = attr.of_sweep ? fmt::format("the gradient of collective {}", attr.number) : "";
   run({.kind = attr.kind, .op = attr.op, .root = attr.root, .caller = caller}, in[0], out);
@@ -78,7 +78,7 @@ void check_op(const char* name, const Tensor& x, ReduceOp op) {
   ADJOINT_CHECK(op != ReduceOp::kAvg || is_floating_point(x.dtype()),
                 "{}: kAvg needs a floating-point dtype; got {}; use kSum", name, x.dtype());
   ADJOINT_CHECK(x.dtype() != kBool || op == ReduceOp::kMin || op == ReduceOp::kMax,
-                "{}: bool takes kMin (and) and kMax (or); got {}; convert with to(dtype)", name, name_of(op));
+                "{}: bool supports kMin (and) and kMax (or); got {}; convert with to(dtype)", name, name_of(op));
 }
 
 void check_root(const char* name, const Tensor& x, int src) {

@@ -18,7 +18,7 @@
 
 namespace adjoint::distributed {
 
-/// Combines all ranks' x element by element, and returns the result on every rank. Any dtype; kAvg only for floating
+/// Combines all ranks' x element by element, and returns the result on every rank. All dtypes; kAvg only for floating
 /// point; bool only with kMin (and) and kMax (or). kSum and kAvg are differentiable to any order; a gradient of the
 /// others throws Error.
 ADJOINT_API Tensor all_reduce(const Tensor& x, ReduceOp op = ReduceOp::kSum);

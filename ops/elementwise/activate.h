@@ -34,7 +34,8 @@ class Activate {
     (*this)(one);
     return one[0];
   }
-  /// Activates several values with one decision for all of them.
+  /// Activates several values with one decision for all of them. visit() does not fit: ptxas would wait for each
+  /// product of kernels that activate their accumulators (C7514).
   template <int kCount>
   ADJOINT_HD void operator()(T (&x)[kCount]) const {
     switch (kind_) {
@@ -44,6 +45,19 @@ class Activate {
       case ActivationKind::kSigmoid: return each(functor::Sigmoid<T>{}, x);
       case ActivationKind::kSiLU: return each(functor::SiLU<T>{}, x);
       default: return;
+    }
+  }
+  /// Calls `use` with the activation of one value. Each activation's instructions are then separate from the others',
+  /// which matters if they must be fetched, as in a kernel that has just begun.
+  template <class Use>
+  ADJOINT_HD void visit(const Use& use) const {
+    switch (kind_) {
+      case ActivationKind::kReLU: return use(functor::ReLU<T>{});
+      case ActivationKind::kLeakyReLU: return use(leaky_relu_);
+      case ActivationKind::kTanh: return use(functor::Tanh<T>{});
+      case ActivationKind::kSigmoid: return use(functor::Sigmoid<T>{});
+      case ActivationKind::kSiLU: return use(functor::SiLU<T>{});
+      default: return use(Unchanged{});
     }
   }
 
@@ -56,6 +70,10 @@ class Activate {
     for (int i = 0; i < kCount; ++i) x[i] = f(x[i]);
   }
 
+  struct Unchanged {
+    ADJOINT_HD T operator()(T x) const { return x; }
+  };
+
   ActivationKind kind_;
   functor::LeakyReLU<T> leaky_relu_;
 };
@@ -66,8 +84,8 @@ void check_activation(const char* op, const Activation& activation);
 /// Returns true if the convolution kernels can compute the activation; "no activation" counts.
 bool fuses_into_convolution(const Activation& activation);
 
-/// Returns true if the derivative follows from the result. silu's does not, nor does leaky_relu's with a negative
-/// slope. For activations that convolutions fuse.
+/// Returns true if the derivative follows from the result; false for silu, and for leaky_relu with a negative slope.
+/// For activations that convolutions fuse.
 constexpr bool differentiates_from_result(const Activation& activation) {
   switch (activation.kind) {
     case ActivationKind::kLeakyReLU: return activation.parameters[0] >= 0.0;
@@ -103,7 +121,7 @@ void visit_activation_gradient(const Activation& activation, Visitor&& f) {
 /// follow from the result. Recorded if a tape is live; differentiable to any order. Returns grad itself for "no
 /// activation".
 Tensor activation_gradient(const Activation& activation, const Tensor& grad, const Tensor& kept);
-/// Writes activation_gradient() into `out`, never recorded. Not for "no activation".
+/// Writes activation_gradient() into `out`, never recorded. `activation` must not be "no activation".
 void activation_gradient_into(Tensor& out, const Activation& activation, const Tensor& grad, const Tensor& kept);
 
 /// x = activation(x), unrecorded; any floating dtype and strides.

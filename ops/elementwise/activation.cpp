@@ -41,8 +41,8 @@ constexpr elementwise::AttrOf<F> attr_of(const Activation& activation) {
   return functor_attr<F<float>>(activation);
 }
 
-// An operator whose last operand is a parameter of the channels, (1, channels, 1...) beside the others' (batch,
-// channels, ...). Its gradient has its own shape, and need not be expanded to theirs first.
+// An operator whose last operand is a parameter of the channels, (1, channels, 1...); the others are (batch, channels,
+// ...). Its gradient has its own shape, and need not be expanded to theirs first.
 template <template <class> class F, auto kMap>
 void map_along_channels(Operands in, Tensor& out, const NoAttr& attr) {
   std::array<Tensor, F<float>::kArity> all;
@@ -73,7 +73,7 @@ constinit const OpDef<ReduceAttr> prelu_weight_op{.name = "prelu",
                                                   .cpu = cpu::sum_gated,
                                                   .cuda = ADJOINT_IF_CUDA(cuda::sum_gated)};
 // g times the values that prelu multiplies by its weight, summed for each weight. In a recorded sweep both factors pass
-// the gate, so that neither meets an infinity of the other where x is positive, in any order.
+// the gate, so that neither meets an infinity of the other for a positive x, in any order.
 Tensor prelu_weight_gradient(const Tensor& grad, const Tensor& g, const Tensor& x, const Shape& weight) {
   return sum_to(binary(prelu_gate_op, grad, x) * binary(prelu_gate_op, g, x), weight);
 }
@@ -105,7 +105,7 @@ constinit const OpDef<NoAttr> prelu_op =
 constinit const auto snake_op = define<Snake>(Rule{kSaveIn0 | kSaveIn1, formula_gradient<SnakeGradX>},
                                               Rule{kSaveIn0 | kSaveIn1, formula_gradient<SnakeGradA>});
 
-// In the gradient for x, the result takes x's place.
+// In the gradient for x, the result replaces x.
 constinit const OpDef<NoAttr> glu_op = define<GLU>(Rule{kSaveIn1,
                                                         [](const Context& c) {
                                                           return apply(glu_op, {c.grad, c.in[1]});

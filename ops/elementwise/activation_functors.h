@@ -15,6 +15,10 @@ struct ReLU : Unary<NoAttr, Kept::kResult, true, kNumbers> {
   ADJOINT_HD T operator()(T x) const { return x <= T{0} ? T{0} : x; }  // keeps NaN
   /// 0 rather than 0 * g, so that an infinite gradient stops here too.
   ADJOINT_HD T gradient(T g, T y) const { return y <= T{0} ? T{0} : g; }
+  template <class V>
+  V onnx(const V& x) const {
+    return x.is_integer() ? x.node("Max", {x.number(0.0)}) : x.node("Relu");
+  }
 };
 template <class T>
 struct LeakyReLU : Unary<ScalarAttr, Kept::kOperand, true> {
@@ -23,10 +27,15 @@ struct LeakyReLU : Unary<ScalarAttr, Kept::kOperand, true> {
   explicit LeakyReLU(const ScalarAttr& attr) : slope(static_cast<T>(attr.value)) {}
   ADJOINT_HD T operator()(T x) const { return select(x > T{0}, x, x * slope); }
   ADJOINT_HD T gradient(T g, T x) const { return select(x > T{0}, g, g * slope); }
+  template <class V>
+  V onnx(const V& x) const {
+    return x.node("LeakyRelu", {}, {{"alpha", slope}});
+  }
 };
 template <class T>
 struct Tanh : Unary<NoAttr, Kept::kResult> {
   static constexpr const char* kName = "tanh";
+  static constexpr const char* kOnnx = "Tanh";
   ADJOINT_HD T operator()(T x) const { return tanh(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& y) const {
@@ -36,6 +45,7 @@ struct Tanh : Unary<NoAttr, Kept::kResult> {
 template <class T>
 struct Sigmoid : Unary<NoAttr, Kept::kResult> {
   static constexpr const char* kName = "sigmoid";
+  static constexpr const char* kOnnx = "Sigmoid";
   ADJOINT_HD T operator()(T x) const { return sigmoid(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& y) const {
@@ -55,8 +65,8 @@ ADJOINT_HD inline T not_below(T x, T low) {
 #endif
   return clamp_min(x, low);
 }
-// Past the range where a function x f(x) differs from 0 below and from x above, a finite value takes x's place, so that
-// no infinity or square of a large number meets a 0.
+// Outside the range in which a function x f(x) differs from 0 below and from x above, a finite value replaces x, so
+// that no infinity or square of a large number meets a 0.
 template <class T>
 struct SiLU : Unary<> {
   static constexpr const char* kName = "silu";
@@ -67,6 +77,10 @@ struct SiLU : Unary<> {
     const V s = sigmoid(x);
     return g * s * (clamp(x, -kFar, kFar) * (1 - s) + 1);
   }
+  template <class V>
+  V onnx(const V& x) const {
+    return x * x.node("Sigmoid");
+  }
 };
 
 template <class T>
@@ -74,6 +88,10 @@ struct ReLU6 : Unary<NoAttr, Kept::kOperand, true> {
   static constexpr const char* kName = "relu6";
   ADJOINT_HD T operator()(T x) const { return x < T{0} ? T{0} : x > T{6} ? T{6} : x; }
   ADJOINT_HD T gradient(T g, T x) const { return x <= T{0} || x >= T{6} ? T{0} : g; }
+  template <class V>
+  V onnx(const V& x) const {
+    return clip(x, 0.0, 6.0);
+  }
 };
 template <class T>
 struct Hardtanh : Unary<PairAttr, Kept::kOperand, true> {
@@ -82,6 +100,10 @@ struct Hardtanh : Unary<PairAttr, Kept::kOperand, true> {
   explicit Hardtanh(const PairAttr& attr) : low(static_cast<T>(attr.first)), high(static_cast<T>(attr.second)) {}
   ADJOINT_HD T operator()(T x) const { return x < low ? low : x > high ? high : x; }
   ADJOINT_HD T gradient(T g, T x) const { return x <= low || x >= high ? T{0} : g; }
+  template <class V>
+  V onnx(const V& x) const {
+    return clip(x, low, high);
+  }
 };
 template <class T>
 struct ELU : Unary<ScalarAttr> {
@@ -93,11 +115,16 @@ struct ELU : Unary<ScalarAttr> {
   ADJOINT_HD V gradient(const V& g, const V& x) const {
     return where(x > 0, g, g * alpha * exp(clamp_max(x, 0)));  // keeps the deselected value finite
   }
+  template <class V>
+  V onnx(const V& x) const {
+    return x.node("Elu", {}, {{"alpha", alpha}});
+  }
 };
 /// Klambauer, Unterthiner, Mayr, Hochreiter: "Self-normalizing neural networks", 2017, whose constants these are.
 template <class T>
 struct SELU : Unary<> {
   static constexpr const char* kName = "selu";
+  static constexpr const char* kOnnx = "Selu";
   static constexpr double kScale = 1.0507009873554804934193349852946, kAlpha = 1.6732632423543772848170429916717;
   ADJOINT_HD T operator()(T x) const { return x > T{0} ? T(kScale) * x : T(kScale * kAlpha) * expm1(x); }
   template <class V>
@@ -117,6 +144,11 @@ struct GELU : Unary<> {
   ADJOINT_HD V gradient(const V& g, const V& at) const {
     const V x = clamp(at, -kFar, kFar);
     return g * ((erf(x * kRootHalf) + 1) / 2 + x * exp(x * x / -2) * kDensity);
+  }
+  // Engines know this form.
+  template <class V>
+  V onnx(const V& x) const {
+    return x * ((x / std::numbers::sqrt2).node("Erf") + 1.0) * 0.5;
   }
 };
 /// The same with the tanh approximation of the normal distribution, from the same article.
@@ -138,6 +170,12 @@ struct GELUTanh : Unary<> {
     const V x = clamp(at, -kFar, kFar), t = bend(x);
     return g * ((t + 1 + x * (1 - t * t) * (x * x * (3 * kCubic) + 1) * kScale) / 2);
   }
+  // Engines know this form.
+  template <class V>
+  V onnx(const V& x) const {
+    const V cube = x.node("Pow", {x.number(3.0)});
+    return x * (((x + cube * kCubic) * kScale).node("Tanh") + 1.0) * 0.5;
+  }
 };
 template <class T>
 struct Softplus : Unary<PairAttr> {
@@ -154,6 +192,12 @@ struct Softplus : Unary<PairAttr> {
   ADJOINT_HD V gradient(const V& g, const V& x) const {
     return where(x * beta > threshold, g, g * sigmoid(x * beta));
   }
+  // From a threshold of 20 on, x differs by less than is rounded away.
+  template <class V>
+  V onnx(const V& x) const {
+    const V steep = scaled(x, beta), y = scaled(steep.node("Softplus"), 1.0 / beta);
+    return threshold < 20.0 ? where(steep > threshold, x, y) : y;
+  }
 };
 template <class T>
 struct LogSigmoid : Unary<> {
@@ -163,10 +207,15 @@ struct LogSigmoid : Unary<> {
   ADJOINT_HD V gradient(const V& g, const V& x) const {
     return g * sigmoid(-x);
   }
+  template <class V>
+  V onnx(const V& x) const {
+    return -(-x).node("Softplus");
+  }
 };
 template <class T>
 struct Softsign : Unary<> {
   static constexpr const char* kName = "softsign";
+  static constexpr const char* kOnnx = "Softsign";
   ADJOINT_HD T operator()(T x) const { return x / (T{1} + abs(x)); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& x) const {
@@ -192,17 +241,26 @@ struct Mish : Unary<> {
     const V t = bend(x);
     return g * (t + clamp(x, -kFar, kFar) * (1 - t * t) * sigmoid(x));
   }
+  template <class V>
+  V onnx(const V& x) const {
+    return x * x.node("Softplus").node("Tanh");
+  }
 };
 template <class T>
 struct Hardsigmoid : Unary<NoAttr, Kept::kOperand, true> {
   static constexpr const char* kName = "hardsigmoid";
   ADJOINT_HD T operator()(T x) const { return x < T{-3} ? T{0} : x > T{3} ? T{1} : (x + T{3}) / T{6}; }
   ADJOINT_HD T gradient(T g, T x) const { return x <= T{-3} || x >= T{3} ? T{0} : g / T{6}; }
+  template <class V>
+  V onnx(const V& x) const {
+    return x.node("HardSigmoid", {}, {{"alpha", 1.0 / 6.0}, {"beta", 0.5}});
+  }
 };
 /// x hardsigmoid(x) (Howard et al.: "Searching for MobileNetV3", 2019).
 template <class T>
 struct Hardswish : Unary<> {
   static constexpr const char* kName = "hardswish";
+  static constexpr const char* kOnnx = "HardSwish";
   ADJOINT_HD T operator()(T x) const { return x < T{-3} ? T{0} : x > T{3} ? x : x * (x + T{3}) / T{6}; }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& x) const {
@@ -217,6 +275,10 @@ template <class T>
 struct GLU : Signature<2, kFloating> {
   static constexpr const char* kName = "glu";
   ADJOINT_HD T operator()(T x, T gate) const { return x * sigmoid(gate); }
+  template <class V>
+  V onnx(const V& x, const V& gate) const {
+    return x * gate.node("Sigmoid");
+  }
 };
 /// (g, x, gate) -> the gate's gradient.
 template <class T>
@@ -232,6 +294,7 @@ struct GLUGradGate : Signature<3, kFloating> {
 template <class T>
 struct PReLU : Signature<2, kFloating> {
   static constexpr const char* kName = "prelu";
+  static constexpr const char* kOnnx = "PRelu";
   static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kLow;
   ADJOINT_HD T operator()(T x, T weight) const { return select(x > T{0}, x, x * weight); }
 };
@@ -252,6 +315,11 @@ struct Snake : Signature<2, kFloating> {
   static constexpr const char* kName = "snake";
   ADJOINT_HD T operator()(T x, T a) const {
     const T s = sin(a * x);
+    return x + s * s / a;
+  }
+  template <class V>
+  V onnx(const V& x, const V& a) const {
+    const V s = (x * a).node("Sin");
     return x + s * s / a;
   }
 };

@@ -17,7 +17,7 @@ Tensor elementwise::update_operand(const Tensor& target, const Tensor& other) {
   check_defined(OpScope::op(), "the operand", other);
   if (other.dtype() != target.dtype()) [[unlikely]] {
     ADJOINT_CHECK(!is_floating_point(other.dtype()) && target.dtype() != kBool,
-                  "{}: the tensor's dtype must take the operand's; got operand {} {}, tensor {} {}; convert one with "
+                  "{}: the tensor's dtype must hold the operand's; got operand {} {}, tensor {} {}; convert one with "
                   "to()",
                   OpScope::op(), other.dtype(), other.shape(), target.dtype(), target.shape());
     const PauseTape pause;

@@ -13,21 +13,25 @@ namespace adjoint::functor {
 template <class T>
 struct Add : Signature<2, kNumbers> {
   static constexpr const char* kName = "add";
+  static constexpr const char* kOnnx = "Add";
   ADJOINT_HD T operator()(T a, T b) const { return add(a, b); }
 };
 template <class T>
 struct Sub : Signature<2, kNumbers> {
   static constexpr const char* kName = "sub";
+  static constexpr const char* kOnnx = "Sub";
   ADJOINT_HD T operator()(T a, T b) const { return sub(a, b); }
 };
 template <class T>
 struct Mul : Signature<2, kNumbers> {
   static constexpr const char* kName = "mul";
+  static constexpr const char* kOnnx = "Mul";
   ADJOINT_HD T operator()(T a, T b) const { return mul(a, b); }
 };
 template <class T>
 struct Div : Signature<2, kFloating> {
   static constexpr const char* kName = "div";
+  static constexpr const char* kOnnx = "Div";
   ADJOINT_HD T operator()(T a, T b) const { return a / b; }
 };
 /// (g, a, b) -> the gradient of a / b in b.
@@ -42,6 +46,7 @@ struct DivGradDivisor : Signature<3, kFloating> {
 template <class T>
 struct Neg : Signature<1, kNumbers> {
   static constexpr const char* kName = "neg";
+  static constexpr const char* kOnnx = "Neg";
   // Not 0 - x, which is +0 for x = +0.
   ADJOINT_HD T operator()(T x) const {
     if constexpr (std::is_integral_v<T>) {
@@ -58,6 +63,10 @@ struct AddScaled : Signature<2, kNumbers, ScalarAttr> {
   T value;
   explicit AddScaled(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
   ADJOINT_HD T operator()(T a, T b) const { return add(a, mul(value, b)); }
+  template <class V>
+  V onnx(const V& a, const V& b) const {
+    return a + scaled(b, value);
+  }
 };
 
 /// a + value * b * c, and a + value * b / c: in-place updates.
@@ -67,6 +76,10 @@ struct AddcMul : Signature<3, kNumbers, ScalarAttr> {
   T value;
   explicit AddcMul(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
   ADJOINT_HD T operator()(T a, T b, T c) const { return add(a, mul(mul(value, b), c)); }
+  template <class V>
+  V onnx(const V& a, const V& b, const V& c) const {
+    return a + scaled(b, value) * c;
+  }
 };
 template <class T>
 struct AddcDiv : Signature<3, kFloating, ScalarAttr> {
@@ -74,11 +87,17 @@ struct AddcDiv : Signature<3, kFloating, ScalarAttr> {
   T value;
   explicit AddcDiv(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
   ADJOINT_HD T operator()(T a, T b, T c) const { return a + value * b / c; }
+  template <class V>
+  V onnx(const V& a, const V& b, const V& c) const {
+    return a + scaled(b, value) / c;
+  }
 };
 
 template <class T>
 struct AddScalar : Signature<1, kNumbers, ScalarAttr> {
   static constexpr const char* kName = "add";
+  static constexpr const char* kOnnx = "Add";
+  static constexpr double kNeutral = 0.0;
   T value;
   explicit AddScalar(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
   ADJOINT_HD T operator()(T x) const { return add(x, value); }
@@ -86,6 +105,8 @@ struct AddScalar : Signature<1, kNumbers, ScalarAttr> {
 template <class T>
 struct SubScalar : Signature<1, kNumbers, ScalarAttr> {
   static constexpr const char* kName = "sub";
+  static constexpr const char* kOnnx = "Sub";
+  static constexpr double kNeutral = 0.0;
   T value;
   explicit SubScalar(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
   ADJOINT_HD T operator()(T x) const { return sub(x, value); }
@@ -93,7 +114,8 @@ struct SubScalar : Signature<1, kNumbers, ScalarAttr> {
 template <class T>
 struct ScalarSub : Signature<1, kNumbers, ScalarAttr> {
   static constexpr const char* kName = "sub";
-  static constexpr bool kScalarFirst = true;  // in onnx.h
+  static constexpr const char* kOnnx = "Sub";
+  static constexpr bool kScalarFirst = true;
   T value;
   explicit ScalarSub(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
   ADJOINT_HD T operator()(T x) const { return sub(value, x); }
@@ -101,6 +123,8 @@ struct ScalarSub : Signature<1, kNumbers, ScalarAttr> {
 template <class T>
 struct MulScalar : Signature<1, kNumbers, ScalarAttr> {
   static constexpr const char* kName = "mul";
+  static constexpr const char* kOnnx = "Mul";
+  static constexpr double kNeutral = 1.0;
   T value;
   explicit MulScalar(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
   ADJOINT_HD T operator()(T x) const { return mul(x, value); }
@@ -108,6 +132,8 @@ struct MulScalar : Signature<1, kNumbers, ScalarAttr> {
 template <class T>
 struct DivScalar : Signature<1, kFloating, ScalarAttr> {
   static constexpr const char* kName = "div";
+  static constexpr const char* kOnnx = "Div";
+  static constexpr double kNeutral = 1.0;
   T value;
   explicit DivScalar(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
   ADJOINT_HD T operator()(T x) const { return x / value; }
@@ -115,7 +141,8 @@ struct DivScalar : Signature<1, kFloating, ScalarAttr> {
 template <class T>
 struct ScalarDiv : Signature<1, kFloating, ScalarAttr> {
   static constexpr const char* kName = "div";
-  static constexpr bool kScalarFirst = true;  // in onnx.h
+  static constexpr const char* kOnnx = "Div";
+  static constexpr bool kScalarFirst = true;
   static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   T value;
   explicit ScalarDiv(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}

@@ -14,7 +14,7 @@
 namespace adjoint::elementwise {
 namespace {
 
-// `where` says which operand b is, if there are more than two.
+// `where` names operand b, if there are more than two.
 [[noreturn]] void mixed_dtypes(const char* op, const Tensor& a, const Tensor& b, const std::string& where = {}) {
   fail("{}: operands must share one dtype; got {} {} and {} {}{}; convert one with to()", op, a.dtype(), a.shape(),
        b.dtype(), b.shape(), where);

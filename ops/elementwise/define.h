@@ -1,7 +1,8 @@
 // You are at stop 3 of 7 of the README's reading path, an elementwise operator: this makes operators of formulas.
 // define.cpp comes next.
 //
-// How elementwise operators are defined from functors, and how their operands broadcast. Internal to ops/elementwise.
+// Definitions of elementwise operators from functors, and the broadcasting of their operands. Internal to
+// ops/elementwise.
 #pragma once
 
 #include <adjoint/core/autograd/op.h>
@@ -38,21 +39,16 @@ constexpr OpDef<AttrOf<F>> define_gradient(Rules... rules) {
           .vjp = {Vjp<AttrOf<F>>(rules)...}};
 }
 
-inline std::vector<double> numbers_of(const NoAttr&) { return {}; }
-inline std::vector<double> numbers_of(const ScalarAttr& attr) { return {attr.value}; }
-inline std::vector<double> numbers_of(const PairAttr& attr) { return {attr.first, attr.second}; }
-inline std::vector<double> numbers_of(const NumbersAttr& attr) { return {attr.nan, attr.posinf, attr.neginf}; }
-
 template <template <class> class F>
 OnnxValue to_onnx(OnnxCall& call, const AttrOf<F>& attr) {
-  constexpr const OnnxFormula& kFormula = onnx_formula(F<float>::kName);
-  return translate(call, kFormula, numbers_of(attr), {F<float>::kPredicate, requires { F<float>::kScalarFirst;
-}
-}  // namespace adjoint::elementwise
-);
+  if constexpr (requires { F<float>::kNeutral; }) {
+    if (attr.value == F<float>::kNeutral) return call.operand(0);
+  }
+  const OnnxOperands operands(call, F<float>::kOnnxTypes);
+  return operands.cast_back(onnx_term<F>(operands.terms(), attr), F<float>::kPredicate);
 }
 
-/// The operator of functor F, which must have a row in onnx.h's table; `rules` are the gradients of its operands.
+/// The operator of functor F, which has a translation to ONNX; `rules` are the gradients of its operands.
 template <template <class> class F, class... Rules>
 constexpr OpDef<AttrOf<F>> define(Rules... rules) {
   OpDef<AttrOf<F>> op = define_gradient<F>(rules...);
@@ -112,8 +108,8 @@ Tensor unary(const OpDef<Attr>& op, const Tensor& x, const Attr& attr) {
   return apply(op, Operands(&x, 1), attr);
 }
 inline Tensor unary(const OpDef<NoAttr>& op, const Tensor& x) { return unary(op, x, NoAttr{}); }
-/// With a scalar operand, rounded to x's dtype, which must hold it; x becomes float32 where it holds integers and the
-/// scalar is real. Rules take the scalar from the attributes, where it is rounded already.
+/// With a scalar operand, rounded to x's dtype, which must hold it; an integer x becomes float32 if the scalar is real.
+/// Rules read the rounded scalar from the attributes.
 Tensor with_scalar(const OpDef<ScalarAttr>& op, const Tensor& x, const Scalar& value);
 /// A comparison with a scalar, exact: integers beside a real that their dtype cannot hold are compared in float64.
 Tensor compare(const OpDef<ScalarAttr>& op, const Tensor& x, const Scalar& value);

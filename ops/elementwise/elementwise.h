@@ -1,18 +1,18 @@
 // Elementwise functions. Tensors broadcast by NumPy's rule; the operands of one call share a device.
 //
 // Operands of several dtypes are promoted as in PyTorch: bool becomes an integer beside one, and both become
-// floating-point beside a floating-point tensor. Of two integer dtypes the wider wins; a tensor without axes takes the
-// dtype of one with axes. Two different floating-point dtypes throw Error, because the program must say which it means.
-// A function that is defined only for floating point computes integers and bool in float32.
+// floating-point beside a floating-point tensor. Of two integer dtypes the wider wins; a tensor without axes is
+// converted to the dtype of one with axes. Two different floating-point dtypes throw Error, because the program must
+// choose one. A function that is defined only for floating point computes integers and bool in float32.
 //
-// Some functions take a scalar where a tensor could stand: + - * / and mul_, comparisons, pow's exponent, and clamp's
+// Some functions accept a scalar in place of a tensor: + - * / and mul_, comparisons, pow's exponent, and clamp's
 // bounds. A real scalar makes an integer tensor float32, and an integer scalar makes a bool tensor int64. Otherwise the
 // scalar is rounded once to the tensor's dtype, so that x op s equals x op Tensor::full({}, s, x.options()), bit for
 // bit, with that operator's gradient. The dtype must hold the scalar: an integer dtype exactly, a floating-point dtype
 // without turning a finite number into an infinity; clamp treats infinity as no bound. Parameters, such as leaky_relu's
 // slope and add_'s scale, are used in the precision of the computation. Arithmetic on integers wraps around. float16
 // and bfloat16 are computed in float32 and rounded once. Every function is differentiable, to any order, unless stated
-// otherwise. Throws Error for undefined tensors, dtypes that a function does not take, mixed floating-point dtypes,
+// otherwise. Throws Error for undefined tensors, dtypes that a function does not accept, mixed floating-point dtypes,
 // mixed devices, and shapes that do not broadcast.
 //
 // +, -, *, / and the comparisons are operators of Tensor (core/tensor/tensor.h).
@@ -28,8 +28,8 @@
 
 namespace adjoint {
 
-// ---- Mathematics. Floating point only, except abs, sign, square, minimum, maximum, clamp, fmod, remainder, pow
-// and the roundings, which also take integers and return them.
+// ---- Mathematics. Floating point only, except abs, sign, square, minimum, maximum, clamp, fmod, remainder, pow and
+// the roundings, which also accept integers and return them.
 
 // exp(x), log(x), floor(x), ...: the table's comments define them.
 #define ADJOINT_UNARY_FUNCTION(Functor, function) ADJOINT_API Tensor function(const Tensor& x);
@@ -126,8 +126,8 @@ ADJOINT_API Tensor where(const Tensor& condition, const Scalar& a, const Scalar&
 ADJOINT_API Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 
 /// Replaces NaN and infinities by finite numbers; their gradient is zero. `posinf` and `neginf` default to the dtype's
-/// largest and least finite numbers. Integers stay unchanged, whatever numbers are given. Throws Error if a
-/// floating-point dtype cannot hold a given number.
+/// largest and least finite numbers. Integers stay unchanged for all numbers. Throws Error if a floating-point dtype
+/// cannot hold a given number.
 ADJOINT_API Tensor nan_to_num(const Tensor& x, double nan = 0.0, std::optional<double> posinf = {},
                               std::optional<double> neginf = {});
 
@@ -141,7 +141,7 @@ ADJOINT_API Tensor logical_not(const Tensor& x);
 ADJOINT_API Tensor operator&&(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor operator||(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor operator!(const Tensor& x);
-/// The same for bool tensors, to combine masks: (x > 0) & ~padding. Throw Error for other dtypes, where PyTorch's
+/// The same for bool tensors, to combine masks: (x > 0) & ~padding. Throw Error for other dtypes, for which PyTorch's
 /// operators work on the bits.
 ADJOINT_API Tensor operator&(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor operator|(const Tensor& a, const Tensor& b);

@@ -1,11 +1,11 @@
 // You are at stop 3 of 7 of the README's reading path, an elementwise operator: this is the base of every formula.
 // arithmetic_functors.h comes next.
 //
-// The base of every elementwise functor. A functor defines an operator on one element, for host and device
-// alike, and the dtypes it takes.
+// The base of every elementwise functor. A functor defines an operator on one element, for host and device alike, and
+// the dtypes that it accepts.
 //
 // A functor is a template over the type in which it computes (core/tensor/convert.h's compute_t of the elements'
-// dtype). Its base says how many operands it has, of which dtypes, and from which attributes it is made.
+// dtype). Its base defines the number and dtypes of its operands, and the attributes that construct it.
 #pragma once
 
 #include <adjoint/core/autograd/autocast.h>
@@ -38,8 +38,19 @@ namespace adjoint::functor {
 
 enum class Accepts : std::uint8_t { kFloating, kNumbers, kEverything };  // kNumbers: all but bool
 
-/// kPredicate: the result is bool. kMask: operand 0 is bool, whatever the others are. They are only moved, and T is
-/// their storage type.
+/// The dtypes in which ONNX and ONNX Runtime compute an operator. kNumbers: uint8 and bool become int32 before, and the
+/// result becomes uint8 or bool again. kTruth: all operands become bool.
+enum class OnnxTypes : std::uint8_t { kNumbers, kTruth, kAll };
+
+/// kPredicate: the result is bool. kMask: operand 0 is bool, the others may have any dtype. They are only moved, and T
+/// is their storage type.
+///
+/// A functor states its operator's translation to ONNX (onnx.h): `kOnnx` names a node whose inputs are the operands and
+/// then the attributes' numbers, or the number first with kScalarFirst. Otherwise a member adds several nodes,
+///
+///   template <class V> V onnx(const V& operand, ...) const;
+///
+/// for which the functor computes in double. An attribute that equals `kNeutral`, if there is one, adds no node.
 template <int N, Accepts kTypes, class A = NoAttr, bool kIsPredicate = false, bool kHasMask = false>
 struct Signature {
   using Attr = A;
@@ -47,7 +58,10 @@ struct Signature {
   static constexpr Accepts kAccepts = kTypes;
   static constexpr bool kPredicate = kIsPredicate;
   static constexpr bool kMask = kHasMask;
-  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kWidest;  // functors have their own
+  // Functors have their own of these.
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kWidest;
+  static constexpr OnnxTypes kOnnxTypes = OnnxTypes::kNumbers;
+  static constexpr bool kScalarFirst = false;
 };
 
 using enum Accepts;
@@ -139,7 +153,7 @@ ADJOINT_HD constexpr bool is_finite(T x) {
   }
 }
 
-/// A bound of clamp; infinities mean no bound, whatever the dtype.
+/// A bound of clamp; infinities mean no bound in every dtype.
 template <class T>
 T bound(double value) {
   if constexpr (std::is_integral_v<T>) {

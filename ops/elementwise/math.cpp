@@ -49,7 +49,7 @@ Tensor pow_scalar_gradient(const ScalarContext& c) {
 constinit const auto pow_scalar_op =
     define<PowScalar>(ScalarRule{kSaveIn0, rounded_once<pow_scalar_gradient, ScalarAttr>});
 
-// A gradient is 0 by choice where its formula would give 0 * infinity. There each factor is replaced by one that is
+// A gradient is 0 by choice if its formula would give 0 * infinity. There each factor is replaced by one that is
 // finite, and 0 or constant, so that no order finds an infinity to multiply.
 
 Tensor both(const Tensor& a, const Tensor& b) {

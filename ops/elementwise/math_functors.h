@@ -4,6 +4,7 @@
 #include <adjoint/ops/elementwise/functor.h>
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <type_traits>
 
@@ -14,6 +15,7 @@ namespace adjoint::functor {
 template <class T>
 struct Exp : Unary<NoAttr, Kept::kResult> {
   static constexpr const char* kName = "exp";
+  static constexpr const char* kOnnx = "Exp";
   static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return exp(x); }
   template <class V>
@@ -30,10 +32,15 @@ struct Expm1 : Unary<NoAttr, Kept::kResult> {
   ADJOINT_HD V gradient(const V& g, const V& y) const {
     return g * (y + 1);
   }
+  template <class V>
+  V onnx(const V& x) const {
+    return x.node("Exp") - 1.0;
+  }
 };
 template <class T>
 struct Log : Unary<> {
   static constexpr const char* kName = "log";
+  static constexpr const char* kOnnx = "Log";
   static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return log(x); }
   template <class V>
@@ -50,6 +57,10 @@ struct Log1p : Unary<> {
   ADJOINT_HD V gradient(const V& g, const V& x) const {
     return g / (x + 1);
   }
+  template <class V>
+  V onnx(const V& x) const {
+    return (x + 1.0).node("Log");
+  }
 };
 template <class T>
 struct Log2 : Unary<> {
@@ -60,10 +71,15 @@ struct Log2 : Unary<> {
   ADJOINT_HD V gradient(const V& g, const V& x) const {
     return g / (x * std::numbers::ln2_v<T>);
   }
+  template <class V>
+  V onnx(const V& x) const {
+    return x.node("Log") * std::numbers::log2e;
+  }
 };
 template <class T>
 struct Sqrt : Unary<NoAttr, Kept::kResult> {
   static constexpr const char* kName = "sqrt";
+  static constexpr const char* kOnnx = "Sqrt";
   ADJOINT_HD T operator()(T x) const { return sqrt(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& y) const {
@@ -79,10 +95,15 @@ struct Rsqrt : Unary<NoAttr, Kept::kResult> {
   ADJOINT_HD V gradient(const V& g, const V& y) const {
     return g * y * y * (y / -2);
   }
+  template <class V>
+  V onnx(const V& x) const {
+    return x.node("Sqrt").node("Reciprocal");
+  }
 };
 template <class T>
 struct Reciprocal : Unary<NoAttr, Kept::kResult> {
   static constexpr const char* kName = "reciprocal";
+  static constexpr const char* kOnnx = "Reciprocal";
   static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return T{1} / x; }
   template <class V>
@@ -98,10 +119,15 @@ struct Square : Unary<NoAttr, Kept::kOperand, false, kNumbers> {
   ADJOINT_HD V gradient(const V& g, const V& x) const {
     return g * x * 2;
   }
+  template <class V>
+  V onnx(const V& x) const {
+    return x * x;
+  }
 };
 template <class T>
 struct Sin : Unary<> {
   static constexpr const char* kName = "sin";
+  static constexpr const char* kOnnx = "Sin";
   ADJOINT_HD T operator()(T x) const { return sin(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& x) const {
@@ -116,10 +142,16 @@ struct Cos : Unary<> {
   ADJOINT_HD V gradient(const V& g, const V& x) const {
     return -(g * sin(x));
   }
+  // ONNX Runtime has the Sin of float64, but not the Cos.
+  template <class V>
+  V onnx(const V& x) const {
+    return x.dtype == kFloat64 ? (x + std::numbers::pi / 2.0).node("Sin") : x.node("Cos");
+  }
 };
 template <class T>
 struct Tan : Unary<NoAttr, Kept::kResult> {
   static constexpr const char* kName = "tan";
+  static constexpr const char* kOnnx = "Tan";
   static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return tan(x); }
   template <class V>
@@ -130,6 +162,7 @@ struct Tan : Unary<NoAttr, Kept::kResult> {
 template <class T>
 struct Asin : Unary<> {
   static constexpr const char* kName = "asin";
+  static constexpr const char* kOnnx = "Asin";
   static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return asin(x); }
   template <class V>
@@ -140,6 +173,7 @@ struct Asin : Unary<> {
 template <class T>
 struct Acos : Unary<> {
   static constexpr const char* kName = "acos";
+  static constexpr const char* kOnnx = "Acos";
   static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return acos(x); }
   template <class V>
@@ -150,6 +184,7 @@ struct Acos : Unary<> {
 template <class T>
 struct Atan : Unary<> {
   static constexpr const char* kName = "atan";
+  static constexpr const char* kOnnx = "Atan";
   ADJOINT_HD T operator()(T x) const { return atan(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& x) const {
@@ -159,6 +194,7 @@ struct Atan : Unary<> {
 template <class T>
 struct Sinh : Unary<> {
   static constexpr const char* kName = "sinh";
+  static constexpr const char* kOnnx = "Sinh";
   static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return sinh(x); }
   template <class V>
@@ -169,6 +205,7 @@ struct Sinh : Unary<> {
 template <class T>
 struct Cosh : Unary<> {
   static constexpr const char* kName = "cosh";
+  static constexpr const char* kOnnx = "Cosh";
   static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return cosh(x); }
   template <class V>
@@ -179,6 +216,7 @@ struct Cosh : Unary<> {
 template <class T>
 struct Erf : Unary<> {
   static constexpr const char* kName = "erf";
+  static constexpr const char* kOnnx = "Erf";
   ADJOINT_HD T operator()(T x) const { return erf(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& x) const {
@@ -189,6 +227,7 @@ struct Erf : Unary<> {
 template <class T>
 struct Abs : Unary<NoAttr, Kept::kOperand, true, kNumbers> {
   static constexpr const char* kName = "abs";
+  static constexpr const char* kOnnx = "Abs";
   ADJOINT_HD T operator()(T x) const {
     if constexpr (std::is_unsigned_v<T>) {
       return x;
@@ -210,6 +249,10 @@ struct Clamp : Unary<PairAttr, Kept::kOperand, true, kNumbers> {
     return raised > high ? high : raised;
   }
   ADJOINT_HD T gradient(T g, T x) const { return x >= low && x <= high ? g : T{0}; }
+  template <class V>
+  V onnx(const V& x) const {
+    return clip(x, low, high);
+  }
 };
 
 template <class T>
@@ -220,6 +263,12 @@ struct NanToNum : Unary<NumbersAttr, Kept::kOperand, true> {
       : nan(static_cast<T>(attr.nan)), posinf(static_cast<T>(attr.posinf)), neginf(static_cast<T>(attr.neginf)) {}
   ADJOINT_HD T operator()(T x) const { return is_finite(x) ? x : x != x ? nan : x > T{0} ? posinf : neginf; }
   ADJOINT_HD T gradient(T g, T x) const { return is_finite(x) ? g : T{0}; }
+  template <class V>
+  V onnx(const V& x) const {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    const V y = where(x.node("IsNaN"), x.number(nan), x);
+    return where(y == infinity, y.number(posinf), where(y == -infinity, y.number(neginf), y));
+  }
 };
 
 // ---- Functions whose derivative is 0 almost everywhere.
@@ -234,6 +283,12 @@ struct Sign : Signature<1, kNumbers> {
       return static_cast<T>(static_cast<int>(x > T{0}) - static_cast<int>(x < T{0}));
     }
   }
+  // ONNX's Sign of NaN is NaN.
+  template <class V>
+  V onnx(const V& x) const {
+    const V sign = x.node("Sign");
+    return x.is_integer() ? sign : where(x.node("IsNaN"), x.number(0.0), sign);
+  }
 };
 template <class T>
 struct Floor : Signature<1, kNumbers> {
@@ -244,6 +299,10 @@ struct Floor : Signature<1, kNumbers> {
     } else {
       return std::floor(x);
     }
+  }
+  template <class V>
+  V onnx(const V& x) const {
+    return x.is_integer() ? x : x.node("Floor");
   }
 };
 template <class T>
@@ -256,6 +315,10 @@ struct Ceil : Signature<1, kNumbers> {
       return std::ceil(x);
     }
   }
+  template <class V>
+  V onnx(const V& x) const {
+    return x.is_integer() ? x : x.node("Ceil");
+  }
 };
 template <class T>
 struct Trunc : Signature<1, kNumbers> {
@@ -267,6 +330,10 @@ struct Trunc : Signature<1, kNumbers> {
       return std::trunc(x);
     }
   }
+  template <class V>
+  V onnx(const V& x) const {
+    return x.is_integer() ? x : abs(x).node("Floor") * x.node("Sign");
+  }
 };
 template <class T>
 struct Round : Signature<1, kNumbers> {
@@ -277,6 +344,10 @@ struct Round : Signature<1, kNumbers> {
     } else {
       return std::rint(x);  // rounds to nearest, ties to even: the mode in which threads start
     }
+  }
+  template <class V>
+  V onnx(const V& x) const {
+    return x.is_integer() ? x : x.node("Round");
   }
 };
 
@@ -301,6 +372,7 @@ ADJOINT_HD T power(T base, T exponent) {
 template <class T>
 struct PowScalar : Signature<1, kNumbers, ScalarAttr> {
   static constexpr const char* kName = "pow";
+  static constexpr const char* kOnnx = "Pow";
   static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   T exponent;
   explicit PowScalar(const ScalarAttr& attr) : exponent(static_cast<T>(attr.value)) {}
@@ -309,6 +381,7 @@ struct PowScalar : Signature<1, kNumbers, ScalarAttr> {
 template <class T>
 struct Pow : Signature<2, kNumbers> {
   static constexpr const char* kName = "pow";
+  static constexpr const char* kOnnx = "Pow";
   static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x, T exponent) const { return power(x, exponent); }
 };
@@ -316,6 +389,10 @@ template <class T>
 struct Atan2 : Signature<2, kFloating> {
   static constexpr const char* kName = "atan2";
   ADJOINT_HD T operator()(T y, T x) const { return std::atan2(y, x); }
+  template <class V>
+  V onnx(const V& y, const V& x) const {
+    return angle(y, x);
+  }
 };
 /// a - trunc(a / b) * b, exactly: the sign is a's. Integers give 0 if b is 0.
 template <class T>
@@ -330,6 +407,10 @@ struct Fmod : Signature<2, kNumbers> {
       return std::fmod(a, b);
     }
   }
+  template <class V>
+  V onnx(const V& a, const V& b) const {
+    return rest_of_trunc(a, b);
+  }
 };
 /// a - floor(a / b) * b: the sign is b's.
 template <class T>
@@ -343,6 +424,10 @@ struct Remainder : Signature<2, kNumbers> {
       return rest != T{0} && (rest < T{0}) != (b < T{0}) ? add(rest, b) : rest;
     }
   }
+  template <class V>
+  V onnx(const V& a, const V& b) const {
+    return rest_of_floor(a, b);
+  }
 };
 template <class T>
 struct Lerp : Signature<3, kFloating> {
@@ -351,15 +436,22 @@ struct Lerp : Signature<3, kFloating> {
   ADJOINT_HD T operator()(T start, T end, T weight) const {
     return abs(weight) < T(0.5) ? start + weight * (end - start) : end - (end - start) * (T{1} - weight);
   }
+  template <class V>
+  V onnx(const V& start, const V& end, const V& weight) const {
+    const V way = end - start;
+    return where(abs(weight) < 0.5, start + weight * way, end - way * (1.0 - weight));
+  }
 };
 template <class T>
 struct Minimum : Signature<2, kEverything> {
   static constexpr const char* kName = "minimum";
+  static constexpr const char* kOnnx = "Min";
   ADJOINT_HD T operator()(T a, T b) const { return a < b || a != a ? a : b; }
 };
 template <class T>
 struct Maximum : Signature<2, kEverything> {
   static constexpr const char* kName = "maximum";
+  static constexpr const char* kOnnx = "Max";
   ADJOINT_HD T operator()(T a, T b) const { return a > b || a != a ? a : b; }
 };
 /// The gradient of the first operand of maximum(a, b), which is also that of the second of minimum(a, b) and so on.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace adjoint::elementwise {
 namespace {
@@ -48,30 +49,27 @@ OnnxTerm angle(const OnnxTerm& y, const OnnxTerm& x) {
   return where(is_negative(x), near + half_turn, near);
 }
 
-OnnxValue translate(OnnxCall& call, const OnnxFormula& formula, std::span<const double> numbers,
-                    const OnnxSignature& signature) {
-  if (formula.neutral && numbers.size() == 1 && numbers[0] == *formula.neutral && !signature.scalar_first) {
-    return call.operand(0);
-  }
-  const DType given = call.in.back().dtype();
-  const bool widened = formula.types == OnnxTypes::kNumbers && (given == kBool || given == kUInt8);
-  const DType dtype = formula.types == OnnxTypes::kTruth ? kBool : widened ? kInt32 : given;
-  OnnxFormula::Terms terms;
+OnnxOperands::OnnxOperands(OnnxCall& call, functor::OnnxTypes types) : given_(call.in.back().dtype()) {
+  using enum functor::OnnxTypes;
+  const bool widened = types == kNumbers && (given_ == kBool || given_ == kUInt8);
+  const DType dtype = types == kTruth ? kBool : widened ? kInt32 : given_;
   for (const OnnxValue operand : call.broadcast_operands()) {
-    const bool cast = formula.types != OnnxTypes::kAll && given != dtype;
-    terms.push_back({&call, cast ? call.cast(operand, dtype) : operand, dtype});
+    const bool cast = types != kAll && given_ != dtype;
+    terms_.push_back({&call, cast ? call.cast(operand, dtype) : operand, dtype});
   }
-  OnnxTerm result = terms.front();
-  if (formula.formula != nullptr) {
-    result = formula.formula(terms, numbers);
-  } else {
-    std::vector<OnnxValue> inputs;
-    for (const OnnxTerm& term : terms) inputs.push_back(term.value);
-    for (const double number : numbers) inputs.push_back(call.number(number, dtype));
-    if (signature.scalar_first) std::reverse(inputs.begin(), inputs.end());
-    result.value = call.add_node(formula.type, inputs, {}, 1).front();
-  }
-  return widened && !signature.is_predicate ? call.cast(result.value, given) : result.value;
+}
+
+OnnxValue OnnxOperands::cast_back(const OnnxTerm& result, bool is_predicate) const {
+  const bool widened = terms_.front().dtype == kInt32 && given_ != kInt32;
+  return widened && !is_predicate ? result.call->cast(result.value, given_) : result.value;
+}
+
+OnnxTerm onnx_node(const char* type, std::span<const OnnxTerm> x, std::span<const double> numbers, bool reversed) {
+  std::vector<OnnxValue> inputs;
+  for (const OnnxTerm& operand : x) inputs.push_back(operand.value);
+  for (const double number : numbers) inputs.push_back(x[0].number(number).value);
+  if (reversed) std::reverse(inputs.begin(), inputs.end());
+  return {x[0].call, x[0].call->add_node(type, inputs, {}, 1).front(), x[0].dtype};
 }
 
 }  // namespace adjoint::elementwise

@@ -1,5 +1,5 @@
-// The types in which gradient rules of several steps compute, so that nothing is rounded to 16 bits, or overflows
-// there, between steps. Internal to the library.
+// The types in which gradient rules of several steps compute, so that no step rounds to 16 bits, or overflows them.
+// Internal to the library.
 #pragma once
 
 #include <adjoint/core/autograd/op.h>

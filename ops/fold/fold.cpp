@@ -74,7 +74,7 @@ OnnxValue unfold_onnx(OnnxCall& call, const FoldAttr& attr) {
   return unfold_axis_onnx(call, unfold_axis_onnx(call, x, h, 2, 2), w, 4, 3);
 }
 
-// The inverse, where overlapping blocks are added. `shape` is that of x, and becomes that of the result.
+// The inverse, which adds overlapping blocks. `shape` is that of x, and becomes that of the result.
 OnnxValue fold_axis_onnx(OnnxCall& call, OnnxValue x, Shape& shape, const FoldAxis& attr, std::size_t axis,
                          std::size_t kernel_axis) {
   const auto pad_axis = [&](OnnxValue value, std::size_t rank, std::size_t at, std::int64_t before,

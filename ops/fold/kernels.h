@@ -13,7 +13,7 @@ struct FoldAxis {
   std::int64_t size, out;  // of the image, of the blocks
   std::int64_t kernel, dilation, padding, stride;
 
-  /// The block whose element k lies over pixel x, or -1.
+  /// The block whose element k is over pixel x, or -1.
   ADJOINT_HD std::int64_t block_over(std::int64_t x, std::int64_t k) const {
     const std::int64_t start = x + padding - k * dilation;
     if (start < 0 || start % stride != 0) return -1;

@@ -26,12 +26,12 @@ void grid_sample(std::span<const Tensor> in, Tensor& out, const GridAttr& attr) 
     using A = compute_t<T>;
     const T *const image = in[0].data<T>(), *const numbers = in[1].data<T>();
     T* const result = out.mutable_data<T>();
-    grid::with_taps(attr, [&]<int kTaps>() {
+    grid::with_taps(attr, [&]<int kTaps, int kAxes>() {
       for_each_point(attr, attr.channels * kTaps * kTaps, [&](std::int64_t n, std::int64_t p) {
         T* const to = result + n * attr.channels * attr.points() + p;
-        grid::sample<A, kTaps, 1>(attr, image + n * attr.channels * attr.height * attr.width, attr.channels,
-                                  numbers + 2 * (n * attr.points() + p),
-                                  [&](std::int64_t c, A sum) { to[c * attr.points()] = convert<T>(sum); });
+        grid::sample<A, kTaps, kAxes, 1>(attr, image + n * attr.channels * attr.pixels(), attr.channels,
+                                         numbers + kAxes * (n * attr.points() + p),
+                                         [&](std::int64_t c, A sum) { to[c * attr.points()] = convert<T>(sum); });
       });
     });
   });
@@ -43,7 +43,7 @@ void grid_taps(std::span<const Tensor> in, std::span<Tensor> out, const GridAttr
     A *const fraction = out[0].mutable_data<A>(), *const slope = out[1].mutable_data<A>();
     auto* const index = out[2].mutable_data<std::int64_t>();
     for_each_point(attr, attr.taps() * attr.taps(), [&](std::int64_t n, std::int64_t p) {
-      grid::write_taps(attr, numbers + 2 * (n * attr.points() + p), n, p, kNowhere, fraction, slope, index);
+      grid::write_taps(attr, numbers + attr.axes * (n * attr.points() + p), n, p, kNowhere, fraction, slope, index);
     });
   };
   in[0].dtype() == kFloat64 ? run(double{}) : run(float{});

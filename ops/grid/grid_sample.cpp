@@ -12,22 +12,35 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 namespace adjoint {
 namespace {
 
-// grid (N, H', W', 2) -> fraction, slope (N, 2, points), index.
-Specs infer_taps(Operands in, const GridAttr& attr) {
-  const Shape axes{attr.batch, 2, attr.points()};
+std::int64_t taps_of_point(const GridAttr& attr) {
   const std::int64_t taps = attr.taps();
+  return attr.axes == 3 ? taps * taps * taps : taps * taps;
+}
+
+// The axes of the result's points.
+Shape points_shape(const GridAttr& attr) {
+  return attr.axes == 3 ? Shape{attr.layers, attr.rows, attr.columns} : Shape{attr.rows, attr.columns};
+}
+
+// grid (N, H', W', 2) -> fraction, slope (N, axes, points), index.
+Specs infer_taps(Operands in, const GridAttr& attr) {
+  const Shape axes{attr.batch, attr.axes, attr.points()};
   return {.specs = {TensorSpec{axes, in[0].dtype()}, TensorSpec{axes, in[0].dtype()},
-                    TensorSpec{{attr.batch, taps * taps, attr.points()}, kInt64}},
+                    TensorSpec{{attr.batch, taps_of_point(attr), attr.points()}, kInt64}},
           .results = 3};
 }
 
-// From (N, 2, points) to the grid's shape.
+// From (N, axes, points) to the grid's shape.
 Tensor as_grid(const Tensor& axes, const GridAttr& attr) {
-  return axes.transpose(1, 2).reshape({attr.batch, attr.rows, attr.columns, 2});
+  Shape shape = points_shape(attr);
+  shape.insert(0, attr.batch);
+  shape.push_back(attr.axes);
+  return axes.transpose(1, 2).reshape(shape);
 }
 
 // The slope is constant between kinks, so only the fraction has a gradient.
@@ -61,29 +74,41 @@ void grid_sample_gradients(const Ctx<GridAttr>& c, Needs needs, Results grads) {
   const Tensor g = widened(c.grad).reshape(planes);
   const std::array<Tensor, kMaxResults> found = apply_all(taps_op, {grid}, attr);
   const Tensor fraction = found[0], slope = found[1].detach(), index = found[2];
-  const std::array x = weights(attr, fraction.select(1, 0), false), y = weights(attr, fraction.select(1, 1), false);
-  const std::array dx = weights(attr, fraction.select(1, 0), true), dy = weights(attr, fraction.select(1, 1), true);
-  const IndexAttr picks{{attr.batch * attr.channels, attr.height * attr.width, 1, attr.points(),
+  const auto axes = static_cast<std::size_t>(attr.axes), taps = static_cast<std::size_t>(attr.taps());
+  std::vector<std::array<Tensor, kMostTaps>> of, slopes;  // weights of each axis, x first, and their derivatives
+  for (std::size_t axis = 0; axis < axes; ++axis) {
+    const Tensor along = fraction.select(1, static_cast<std::int64_t>(axis));
+    of.push_back(weights(attr, along, false));
+    slopes.push_back(weights(attr, along, true));
+  }
+  const IndexAttr picks{{attr.batch * attr.channels, attr.pixels(), 1, attr.points(),
                          std::max<std::int64_t>(1, attr.channels), false},
                         image.shape(),
                         planes};
   const bool moves = needs[1] && attr.mode != GridSampleMode::kNearest;
-  const auto taps = static_cast<std::size_t>(attr.taps());
-  Tensor to_image, along_x, along_y;
+  Tensor to_image;
+  std::vector<Tensor> moved(axes);  // gradients of the fractions
   const auto add = [](Tensor& sum, const Tensor& part) { sum = sum.defined() ? sum + part : part; };
-  for (std::size_t t = 0; t < taps * taps; ++t) {
-    const std::size_t i = t / taps, j = t % taps;
-    const Tensor pixels = index.select(1, static_cast<std::int64_t>(t));
-    if (needs[0]) to_image = accumulate(g * (y[i] * x[j]).unsqueeze(1), pixels, to_image, picks);
-    if (moves) {
-      const Tensor along = (g * take(image, pixels, picks)).sum(1);
-      add(along_x, along * y[i] * dx[j]);
-      add(along_y, along * dy[i] * x[j]);
-    }
+  for (std::int64_t t = 0; t < taps_of_point(attr); ++t) {
+    std::vector<std::size_t> tap;  // of each axis
+    for (auto rest = static_cast<std::size_t>(t); tap.size() < axes; rest /= taps) tap.push_back(rest % taps);
+    // The product of the axes' weights, the last axis first, with the derivative along `derived`.
+    const auto weight = [&](Tensor product, std::size_t derived) {
+      for (std::size_t axis = axes; axis-- > 0;) {
+        const Tensor& factor = (axis == derived ? slopes : of)[axis][tap[axis]];
+        product = product.defined() ? product * factor : factor;
+      }
+      return product;
+    };
+    const Tensor pixels = index.select(1, t);
+    if (needs[0]) to_image = accumulate(g * weight({}, axes).unsqueeze(1), pixels, to_image, picks);
+    if (!moves) continue;
+    const Tensor along = (g * take(image, pixels, picks)).sum(1);
+    for (std::size_t axis = 0; axis < axes; ++axis) add(moved[axis], weight(along, axis));
   }
   if (needs[0]) grads[0] = to_image.to(c.in[0].dtype());
   if (needs[1]) {
-    const Tensor along = moves ? stack({along_x, along_y}, 1) * slope : Tensor::zeros(slope.shape(), slope.options());
+    const Tensor along = moves ? stack(moved, 1) * slope : Tensor::zeros(slope.shape(), slope.options());
     grads[1] = as_grid(along, attr).to(c.in[1].dtype());
   }
 }
@@ -92,6 +117,7 @@ constexpr std::array<const char*, 3> kModes{"bilinear", "nearest", "bicubic"};
 constexpr std::array<const char*, 3> kPaddings{"zeros", "border", "reflection"};
 
 OnnxValue grid_sample_onnx(OnnxCall& call, const GridAttr& attr) {
+  if (attr.axes == 3) call.refuse("GridSample of operator set 17 accepts images, not volumes");
   return call.add("GridSample", {call.operand(0), call.operand(1)},
                   {{"mode", kModes[static_cast<std::size_t>(attr.mode)]},
                    {"padding_mode", kPaddings[static_cast<std::size_t>(attr.padding)]},
@@ -102,7 +128,10 @@ constinit const OpDef<GridAttr> grid_sample_op{
     .name = "grid_sample",
     .infer =
         [](Operands in, const GridAttr& attr) {
-          return TensorSpec{{attr.batch, attr.channels, in[1].size(1), in[1].size(2)}, in[0].dtype()};
+          Shape shape = points_shape(attr);
+          shape.insert(0, attr.channels);
+          shape.insert(0, attr.batch);
+          return TensorSpec{shape, in[0].dtype()};
         },
     .cpu = cpu::grid_sample,
     .cuda = ADJOINT_IF_CUDA(cuda::grid_sample),
@@ -131,17 +160,36 @@ Tensor grid_sample(const Tensor& input, const Tensor& grid, const GridSamplePara
   ADJOINT_CHECK(grid.dtype() == input.dtype(),
                 "grid_sample: input and grid must share a dtype; got {} and {}; convert one with to()", input.dtype(),
                 grid.dtype());
-  ADJOINT_CHECK(input.dim() == 4 && grid.dim() == 4 && grid.size(3) == 2 && grid.size(0) == input.size(0),
-                "grid_sample: input must be (N, C, H, W) and grid (N, H', W', 2); got {} and {}", input.shape(),
-                grid.shape());
+  const std::int64_t rank = input.dim(), axes = rank - 2;
+  ADJOINT_CHECK(
+      (rank == 4 || rank == 5) && grid.dim() == rank && grid.size(rank - 1) == axes && grid.size(0) == input.size(0),
+      "grid_sample: input must be (N, C, H, W) and grid (N, H', W', 2), or input (N, C, D, H, W) and grid (N, "
+      "D', H', W', 3); got {} and {}",
+      input.shape(), grid.shape());
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  ADJOINT_CHECK(input.size(2) >= 1 && input.size(3) >= 1 && input.size(2) <= kMost && input.size(3) <= kMost,
-                "grid_sample: input's height and width must be from 1 to 2^30; got {}", input.shape());
+  for (std::int64_t axis = 2; axis < rank; ++axis) {
+    ADJOINT_CHECK(input.size(axis) >= 1 && input.size(axis) <= kMost,
+                  "grid_sample: input's {}height and width must be from 1 to 2^30; got {}", axes == 3 ? "depth, " : "",
+                  input.shape());
+  }
   check_enumerator("grid_sample", "GridSampleMode", params.mode, GridSampleMode::kBicubic);
   check_enumerator("grid_sample", "GridSamplePadding", params.padding_mode, GridSamplePadding::kReflection);
-  static_cast<void>(Shape{grid.size(1), grid.size(2)}.numel());  // throws if the product exceeds 63 bits
-  const GridAttr attr{params.mode,   params.padding_mode, params.align_corners, input.size(0), input.size(1),
-                      input.size(2), input.size(3),       grid.size(1),         grid.size(2)};
+  ADJOINT_CHECK(axes == 2 || params.mode != GridSampleMode::kBicubic,
+                "grid_sample: kBicubic needs an image (N, C, H, W); got {}", input.shape());
+  // Throws if the product exceeds 63 bits.
+  static_cast<void>(Shape(grid.shape().begin() + 1, grid.shape().end() - 1).numel());
+  const GridAttr attr{.mode = params.mode,
+                      .padding = params.padding_mode,
+                      .align_corners = params.align_corners,
+                      .axes = static_cast<int>(axes),
+                      .batch = input.size(0),
+                      .channels = input.size(1),
+                      .depth = axes == 3 ? input.size(2) : 1,
+                      .height = input.size(-2),
+                      .width = input.size(-1),
+                      .layers = axes == 3 ? grid.size(1) : 1,
+                      .rows = grid.size(-3),
+                      .columns = grid.size(-2)};
   return apply(grid_sample_op, {input, grid}, attr);
 }
 

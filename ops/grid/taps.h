@@ -13,10 +13,12 @@ struct GridAttr {
   GridSampleMode mode;
   GridSamplePadding padding;
   bool align_corners;
-  std::int64_t batch, channels, height, width;  // of the image
-  std::int64_t rows, columns;                   // of the result
+  int axes;                                            // 2, or 3 for volumes
+  std::int64_t batch, channels, depth, height, width;  // of the image, whose depth is 1
+  std::int64_t layers, rows, columns;                  // of the result
 
-  ADJOINT_HD std::int64_t points() const { return rows * columns; }
+  ADJOINT_HD std::int64_t points() const { return layers * rows * columns; }
+  ADJOINT_HD std::int64_t pixels() const { return depth * height * width; }
   ADJOINT_HD int taps() const {
     return mode == GridSampleMode::kNearest ? 1 : mode == GridSampleMode::kBilinear ? 2 : 4;
   }
@@ -116,38 +118,53 @@ ADJOINT_HD A weight(GridSampleMode mode, int tap, A fraction) {
   return ((p.of[3] * fraction + p.of[2]) * fraction + p.of[1]) * fraction + p.of[0];
 }
 
-/// use.operator()<taps>() with attr.taps().
+/// use.operator()<taps, axes>() with attr.taps() and attr.axes. Volumes have no cubic taps.
 template <class Use>
 void with_taps(const GridAttr& attr, const Use& use) {
+  const bool deep = attr.axes == 3;
   switch (attr.mode) {
-    case GridSampleMode::kNearest: return use.template operator()<1>();
-    case GridSampleMode::kBilinear: return use.template operator()<2>();
-    default: return use.template operator()<kMostTaps>();
+    case GridSampleMode::kNearest: return deep ? use.template operator()<1, 3>() : use.template operator()<1, 2>();
+    case GridSampleMode::kBilinear: return deep ? use.template operator()<2, 3>() : use.template operator()<2, 2>();
+    default: return use.template operator()<kMostTaps, 2>();
   }
 }
 
 /// A point of an image: for each of `channels` channels the sum of weights times pixels, in a fixed order, passed to
-/// out(c, sum). kTaps is attr.taps(); loads of kGroup channels overlap.
-template <class A, int kTaps, int kGroup, class T, class Out>
+/// out(c, sum). kTaps is attr.taps(), kAxes attr.axes; loads of kGroup channels overlap.
+template <class A, int kTaps, int kAxes, int kGroup, class T, class Out>
 ADJOINT_HD void sample(const GridAttr& attr, const T* image, std::int64_t channels, const T* numbers, const Out& out) {
   const Taps<A> tx = taps_of(attr, static_cast<A>(numbers[0]), attr.width);
   const Taps<A> ty = taps_of(attr, static_cast<A>(numbers[1]), attr.height);
-  A wx[kTaps], wy[kTaps];
+  // A volume's rows are those of its layers, one after the other.
+  constexpr int kRows = kAxes == 3 ? kTaps * kTaps : kTaps;
+  A wx[kTaps], wy[kRows];
+  const T* rows[kRows];
+  bool has_row[kRows];
   for (int t = 0; t < kTaps; ++t) {
     wx[t] = weight(attr.mode, t, tx.fraction);
     wy[t] = weight(attr.mode, t, ty.fraction);
+    has_row[t] = ty.index[t] >= 0;
+    rows[t] = image + (ty.index[t] < 0 ? 0 : ty.index[t] * attr.width);
   }
-  const std::int64_t plane = attr.height * attr.width;
-  const T* rows[kTaps];
-  for (int i = 0; i < kTaps; ++i) rows[i] = image + (ty.index[i] < 0 ? 0 : ty.index[i] * attr.width);
+  if constexpr (kAxes == 3) {
+    const Taps<A> tz = taps_of(attr, static_cast<A>(numbers[2]), attr.depth);
+    for (int r = kRows - 1; r >= 0; --r) {  // the first layer's rows are replaced last
+      const int i = r / kTaps, j = r % kTaps;
+      const std::int64_t layer = tz.index[i] < 0 ? 0 : tz.index[i] * attr.height * attr.width;
+      wy[r] = weight(attr.mode, i, tz.fraction) * wy[j];
+      has_row[r] = tz.index[i] >= 0 && has_row[j];
+      rows[r] = rows[j] + layer;
+    }
+  }
+  const std::int64_t size = attr.pixels();
   for (std::int64_t c = 0; c < channels; c += kGroup) {
     A sums[kGroup] = {};
     for (int g = 0; g < kGroup; ++g) {
-      // The last group reads the last channel in place of missing ones.
-      const std::int64_t offset = (c + g < channels ? c + g : channels - 1) * plane;
-      for (int i = 0; i < kTaps; ++i) {
+      // The last group reads the last channel instead of missing ones.
+      const std::int64_t offset = (c + g < channels ? c + g : channels - 1) * size;
+      for (int i = 0; i < kRows; ++i) {
         for (int j = 0; j < kTaps; ++j) {
-          const bool inside = ty.index[i] >= 0 && tx.index[j] >= 0;
+          const bool inside = has_row[i] && tx.index[j] >= 0;
           const A pixel = inside ? static_cast<A>(rows[i][offset + tx.index[j]]) : A(0);
           sums[g] += wy[i] * wx[j] * pixel;
         }
@@ -159,20 +176,28 @@ ADJOINT_HD void sample(const GridAttr& attr, const T* image, std::int64_t channe
   }
 }
 
-/// Point `p`'s fractions and slopes (x, y), and the pixels of its taps, or `outside` for taps outside the image.
+/// Point `p`'s fractions and slopes (x, y, z), and the pixels of its taps, or `outside` for taps outside the image.
 template <class A>
 ADJOINT_HD void write_taps(const GridAttr& attr, const A* numbers, std::int64_t n, std::int64_t p, std::int64_t outside,
                            A* fraction, A* slope, std::int64_t* index) {
-  const Taps<A> axes[2] = {taps_of(attr, numbers[0], attr.width), taps_of(attr, numbers[1], attr.height)};
-  for (int axis = 0; axis < 2; ++axis) {
-    fraction[(n * 2 + axis) * attr.points() + p] = axes[axis].fraction;
-    slope[(n * 2 + axis) * attr.points() + p] = axes[axis].slope;
+  const std::int64_t extents[3] = {attr.width, attr.height, attr.depth};
+  Taps<A> along[3] = {};
+  for (int axis = 0; axis < 3; ++axis) {
+    if (axis >= attr.axes) break;
+    along[axis] = taps_of(attr, numbers[axis], extents[axis]);
+    fraction[(n * attr.axes + axis) * attr.points() + p] = along[axis].fraction;
+    slope[(n * attr.axes + axis) * attr.points() + p] = along[axis].slope;
   }
-  const int taps = attr.taps();
-  for (int i = 0; i < taps; ++i) {
-    for (int j = 0; j < taps; ++j) {
-      const std::int64_t y = axes[1].index[i], x = axes[0].index[j];
-      index[(n * taps * taps + i * taps + j) * attr.points() + p] = y < 0 || x < 0 ? outside : y * attr.width + x;
+  // An image has one layer of taps, in its own.
+  const int taps = attr.taps(), layers = attr.axes == 3 ? taps : 1;
+  for (int k = 0; k < layers; ++k) {
+    for (int i = 0; i < taps; ++i) {
+      for (int j = 0; j < taps; ++j) {
+        const std::int64_t z = along[2].index[k], y = along[1].index[i], x = along[0].index[j];
+        const bool inside = z >= 0 && y >= 0 && x >= 0;
+        index[((n * layers + k) * taps * taps + i * taps + j) * attr.points() + p] =
+            inside ? (z * attr.height + y) * attr.width + x : outside;
+      }
     }
   }
 }

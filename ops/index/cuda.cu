@@ -143,7 +143,7 @@ IndexLayout merged(const IndexLayout& at) {
   return {at.outer, at.extent * at.inner, 1, at.count * at.inner, 1, false};
 }
 
-// Maps element p of the index to its element's key in (outer / repeat, extent), or to `beyond` if it has none.
+// Maps element p of the index to its element's key in (outer / repeat, extent), or to `beyond` if it has no element.
 __global__ void make_keys(IndexLayout at, std::int64_t inner, std::int64_t count, std::uint64_t beyond,
                           const std::int64_t* __restrict__ index, std::uint64_t* __restrict__ keys,
                           std::int64_t* __restrict__ places) {

@@ -147,7 +147,7 @@ Tensor value_for(const Tensor& value, const Shape& shape) {
   return fitting.expand(shape);
 }
 
-// A trace does not follow writes to views, so all of x is written: `value` stands at the elements' places in it.
+// A trace does not follow writes to views, so all of x is written: `value` is at the elements' places in it.
 Tensor& put_in_trace(Tensor& x, const std::vector<Index>& indices, const Tensor& value, bool adds) {
   const TensorOptions options{.dtype = kInt64, .device = x.device()};
   const Tensor places = index(Tensor::arange(x.numel(), options).reshape(x.shape()), indices);

@@ -1,10 +1,10 @@
 // Picking elements by index, and putting them back.
 //
 // Indices are int64 or int32, on x's device. On the CPU an index out of range is an Error. On CUDA, where a check would
-// have to wait for the device, such an index reads NaN (0 for integers and bool), and writes to it are dropped; no
-// memory outside is touched. Axes may be negative, counted from the end. Any dtype; differentiable in x and src, to any
-// order, unless stated otherwise. Elements that share an index are summed in the order of their places, the same on
-// every run. Throws Error for undefined tensors, several devices, dtypes that differ, and shapes that do not fit.
+// wait for the device, such an index reads NaN (0 for integers and bool), and writes to it are dropped; no memory
+// outside is touched. Axes may be negative, counted from the end. Any dtype; differentiable in x and src, to any order,
+// unless stated otherwise. Elements that share an index are summed in the order of their places, the same on every run.
+// Throws Error for undefined tensors, several devices, dtypes that differ, and shapes that do not fit.
 #pragma once
 
 #include <adjoint/core/tensor/tensor.h>
@@ -16,7 +16,7 @@
 
 namespace adjoint {
 
-/// Elements `index` of `axis`, one after the other. The result has as many as the 1-D (or scalar) index has elements; a
+/// Elements `index` of `axis`, one after the other. The result has one for each element of the 1-D (or scalar) index; a
 /// negative index is out of range.
 ADJOINT_API Tensor index_select(const Tensor& x, std::int64_t axis, const Tensor& index);
 
@@ -33,12 +33,12 @@ ADJOINT_API Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& ind
 /// Like scatter, but adds src to x: the adjoint of gather.
 ADJOINT_API Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& index, const Tensor& src);
 
-/// As gather, where x and index broadcast along every axis but `axis`; without an axis, of the elements of both in
+/// As gather, with x and index broadcast along all axes but `axis`; without an axis, on the elements of both in
 /// row-major order.
 ADJOINT_API Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<std::int64_t> axis = {});
 
 /// x, where alpha src[i][j][k] is added to result[i][index[j]][k] for axis 1 of 3, and so on: src is x but for as many
-/// elements along `axis` as the 1-D (or scalar) index has. Throws Error where x's dtype cannot hold alpha.
+/// elements along `axis` as the 1-D (or scalar) index has. Throws Error if x's dtype cannot hold alpha.
 ADJOINT_API Tensor index_add(const Tensor& x, std::int64_t axis, const Tensor& index, const Tensor& src,
                              const Scalar& alpha = 1);
 
@@ -72,7 +72,7 @@ struct Slice {
   explicit Slice(std::optional<std::int64_t> first = {}, std::optional<std::int64_t> beyond = {}, std::int64_t by = 1)
       : start(first), end(beyond), step(by) {}
 };
-/// As many whole axes as the other indices leave; Python's `...`.
+/// All whole axes that the other indices leave; Python's `...`.
 struct Ellipsis {};
 inline constexpr Ellipsis kEllipsis;
 /// An axis of one element; Python's None.
@@ -104,8 +104,8 @@ class Index {
 };
 
 /// x[indices], by PyTorch's rules: index(x, {0, Slice(1, {}, 2), kEllipsis, kNewAxis, mask}). Integers (and integer
-/// tensors without axes) take one element and drop the axis, and slices keep it: without other tensors the result is a
-/// view. Tensors of several axes broadcast together; their shape replaces those axes if they are adjacent, else comes
+/// tensors without axes) select one element and drop the axis, and slices keep it: without other tensors the result is
+/// a view. Tensors of several axes broadcast together; their shape replaces those axes if they are adjacent, else comes
 /// first. A mask counts as the places where it holds, one index per axis, and waits for the device. Negative indices
 /// count from the end. Throws Error for more indices than axes, several ellipses, a step below 1, and a mask whose
 /// shape differs from that of its axes.

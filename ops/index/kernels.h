@@ -13,7 +13,7 @@
 
 namespace adjoint {
 
-/// Names no element: it reads 0, and nothing is written.
+/// Names no element: it reads 0, and writes nothing.
 inline constexpr std::int64_t kNowhere = std::numeric_limits<std::int64_t>::min();
 
 struct IndexLayout {

@@ -61,7 +61,7 @@ constinit const OpDef<CatAttr> cat_op{.name = "cat",
                                                            }}}};
 
 void check_first(const char* op, const std::vector<Tensor>& tensors) {
-  ADJOINT_CHECK(!tensors.empty(), "{}: there must be a tensor at least; got none; pass one or more", op);
+  ADJOINT_CHECK(!tensors.empty(), "{}: there must be at least one tensor; got none; pass one or more", op);
   for (const Tensor& tensor : tensors) check_defined(op, "a tensor", tensor);
 }
 

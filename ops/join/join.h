@@ -9,8 +9,8 @@
 
 namespace adjoint {
 
-/// The tensors concatenated along `axis`, which may be negative. Differentiable. Throws Error unless there is at least
-/// one, and all share dtype, device, rank and every other extent.
+/// The tensors concatenated along `axis`, which may be negative. Differentiable. Throws Error for no tensors, and
+/// unless all share dtype, device, rank and every other extent.
 ADJOINT_API Tensor cat(const std::vector<Tensor>& tensors, std::int64_t axis = 0);
 
 /// The tensors, all of one shape, stacked along a new axis: `axis` is its place in the result, and may be negative.

@@ -22,9 +22,9 @@ constexpr double kNever = -1e30;
 struct CtcStates {
   std::int64_t samples, states;
   std::vector<std::int64_t> classes;  // (samples, states)
-  std::vector<bool> skips;            // (samples, states): true if a way may come from two states before
-  std::vector<bool> begins;           // (samples, states): true if a way may begin there
-  std::vector<std::int64_t> ends;     // (samples, 2): where ways end
+  std::vector<bool> skips;            // (samples, states): true if a path may skip a state
+  std::vector<bool> begins;           // (samples, states): true if a path may begin there
+  std::vector<std::int64_t> ends;     // (samples, 2): the ends of paths
   std::vector<bool> ended;            // (samples, states): false for the label of an empty target
 
   CtcStates(const Tensor& targets, const std::vector<std::int64_t>& lengths, std::int64_t blank, std::int64_t count)

@@ -18,7 +18,7 @@ using scalar::abs, scalar::clamp, scalar::clamp_min, scalar::exp, scalar::log, s
     scalar::sigmoid, scalar::sqrt, scalar::where, scalar::zeros_like;
 
 /// kLinear: the derivatives are constant almost everywhere, so each gradient is its own derivative in g and has no
-/// derivative in x and y. kL1AtZero: a parameter of 0 stands for l1_loss; other parameters must be positive.
+/// derivative in x and y. kL1AtZero: a parameter of 0 means l1_loss; other parameters must be positive.
 template <bool kIsLinear = false>
 struct Pair {
   static constexpr bool kOdd = false;
@@ -126,7 +126,7 @@ struct Bce : Pair<> {
   }
   template <class V>
   ADJOINT_HD V gradient_y(const V& g, const V& x, const V& /*y*/) const {
-    // Where a logarithm is -infinity, its own derivative is not a number.
+    // If a logarithm is -infinity, its derivative is not a number.
     const V below = where(x != 1, clamp_min(log1p(-where(x != 1, x, 0)), -100), -100);
     return g * (below - where(x != 0, clamp_min(log(where(x != 0, x, 1)), -100), -100));
   }

@@ -140,7 +140,7 @@ Term formula<Charbonnier>(const Term& x, const Term& y, double eps) {
 }
 template <>
 Term formula<Bce>(const Term& x, const Term& y, double) {
-  const auto log = [](const Term& p) { return clip(p.node("Log"), -100.0, elementwise::kInfinity); };
+  const auto log = [](const Term& p) { return clip(p.node("Log"), -100.0, std::numeric_limits<double>::infinity()); };
   return (y - 1.0) * log(1.0 - x) - y * log(x);
 }
 template <>

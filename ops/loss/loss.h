@@ -54,7 +54,7 @@ struct BinaryCrossEntropyWithLogitsOptions {
   /// As in BinaryCrossEntropyOptions.
   Tensor weight = {};
   Named<Reduction> reduction = Reduction::kMean;
-  /// Factors of the positive examples' part; expanded to the input's shape.
+  /// Factors of the positive examples' terms; expanded to the input's shape.
   Tensor pos_weight = {};
 };
 /// binary_cross_entropy of sigmoid(input), computed without overflow or cancellation at either end.

@@ -34,7 +34,7 @@ struct Labelled {
   Labels labels;  // of each axis
 };
 
-// The labels of "ij...k", where the ellipsis stands for `further` axes.
+// The labels of "ij...k", whose ellipsis means `further` axes.
 Labels labels_of(std::string_view term, std::size_t further, std::string_view equation) {
   Labels labels;
   bool ellipsis = false;
@@ -96,7 +96,7 @@ struct Equation {
   }
 
  private:
-  // The operand with its labels; how many axes an ellipsis stands for in it.
+  // The operand with its labels, and the number of axes that its ellipsis means.
   std::size_t add(const std::string& term, const Tensor& tensor, std::string_view equation) {
     check_defined(kEinsum, "an operand", tensor);
     const DType dtype = operands.empty() ? tensor.dtype() : operands[0].tensor.dtype();
@@ -146,7 +146,7 @@ struct Equation {
     }
   }
 
-  // In alphabetical order, those that stand once in all terms.
+  // In alphabetical order, those that occur once in all terms.
   Labels single_letters() const {
     Labels single;
     for (const auto& [label, count] : places_) {
@@ -155,7 +155,7 @@ struct Equation {
     return single;
   }
 
-  std::map<Label, int> places_;  // how often each stands in the terms
+  std::map<Label, int> places_;  // the count of each in the terms
 };
 
 // Sums of integers are int64.
@@ -238,7 +238,7 @@ OnnxValue einsum_onnx(OnnxCall& call, const std::string& equation) {
 }
 
 Tensor by_products(Equation parsed) {
-  // An extent of 1 beside a larger one is no axis at all.
+  // An extent of 1 counts as no axis if there is a larger one.
   for (Labelled& operand : parsed.operands) {
     const Labelled whole = operand;
     std::size_t axis = 0;
@@ -275,7 +275,7 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands) {
   const OpScope scope(kEinsum);
   const Equation parsed(equation, operands);
   const auto compute = [&] { return by_products(parsed); };
-  // ONNX's Einsum takes operands of one dtype; ONNX Runtime's needs elements, and fails on sums of one operand.
+  // ONNX's Einsum accepts operands of one dtype; ONNX Runtime's needs elements, and fails on sums of one operand.
   const bool has_node = adjoint::detail::autocast_region() == nullptr && operands.size() > 1 &&
                         parsed.has_equal_ellipses &&
                         std::all_of(operands.begin(), operands.end(), [](const Tensor& t) { return t.numel() > 0; });

@@ -18,7 +18,7 @@ ADJOINT_API Tensor matmul(const Tensor& a, const Tensor& b);
 /// nothing broadcasts.
 ADJOINT_API Tensor bmm(const Tensor& a, const Tensor& b);
 
-/// a (M), b (N) -> (M, N), a[i] b[j]. Any dtypes that + takes. Throws Error for other numbers of axes.
+/// a (M), b (N) -> (M, N), a[i] b[j]. All dtypes that + accepts. Throws Error for other numbers of axes.
 ADJOINT_API Tensor outer(const Tensor& a, const Tensor& b);
 
 }  // namespace adjoint

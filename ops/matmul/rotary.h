@@ -15,9 +15,10 @@ struct RotaryOptions {
   std::int64_t offset = 0;
   /// The positions of the rows, in place of `offset`: of any real dtype, broadcasts to x's shape without its last axis.
   Tensor positions = {};
-  /// Features 2 i and 2 i + 1 are a pair, as in the article; else i and i + E / 2, as in most published weights.
+  /// If true, features 2 i and 2 i + 1 are a pair, as in the article; else i and i + E / 2, as in most published
+  /// weights.
   bool interleaved = false;
-  /// The number of leading features that turn; by default all.
+  /// The number of leading features that are rotated; by default all.
   std::optional<std::int64_t> dim = {};
 };
 

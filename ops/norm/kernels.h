@@ -18,7 +18,7 @@ struct NormAttr {
   bool given = false;   // statistics are an operand
   bool wide =
       false;  // weight and bias have the type in which x is computed, and depth is 1; otherwise they have x's dtype
-  bool channels_last = false;  // in memory, channels lie behind `inner`; CUDA kernels alone take it
+  bool channels_last = false;  // in memory, channels follow `inner`; only CUDA kernels support it
   double eps = 0.0;
   Activation activation = {};  // one that convolutions can fuse
 
@@ -35,7 +35,7 @@ struct Statistics {
 };
 inline constexpr std::int64_t kStatisticsFields = 3;
 
-/// How running statistics follow a batch's statistics.
+/// The update of running statistics by a batch's.
 struct FollowAttr {
   double momentum = 0.0, variance_momentum = 0.0;
 };

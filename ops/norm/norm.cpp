@@ -1,4 +1,4 @@
-// batch_norm, layer_norm, group_norm, instance_norm, rms_norm: the axes over which each of them normalises.
+// batch_norm, layer_norm, group_norm, instance_norm, rms_norm: the axes over which each normalises.
 #include <adjoint/ops/norm/norm.h>
 
 #include <adjoint/core/autograd/op.h>
@@ -15,7 +15,7 @@
 namespace adjoint {
 namespace {
 
-// The arguments that all of them share.
+// The arguments that all share.
 struct Call {
   const char* op;
   Tensor input, weight, bias;

@@ -47,8 +47,8 @@ ADJOINT_API Tensor group_norm(const Tensor& input, std::int64_t num_groups, cons
 
 /// Normalises for each sample and channel over the axes behind (Ulyanov, Vedaldi, Lempitsky: "Instance normalization",
 /// 2016). input (N, C, ...); running_mean, running_var, weight and bias (C). Running statistics, if they are defined,
-/// follow the batch's mean of the statistics that batch_norm's would follow; with use_input_stats false they are used
-/// and required. Also throws Error for one value for each channel of a sample.
+/// follow the batch's mean of its samples' statistics, as in batch_norm; with use_input_stats false they are used and
+/// required. Also throws Error for one value for each channel of a sample.
 ADJOINT_API Tensor instance_norm(const Tensor& input, const Tensor& running_mean = {}, const Tensor& running_var = {},
                                  const Tensor& weight = {}, const Tensor& bias = {}, bool use_input_stats = true,
                                  double momentum = 0.1, double eps = 1e-5, const NormFusion& behind = {});

@@ -1,5 +1,5 @@
 // Padding on CUDA: a block has neighbours of the result, and computes the source of each of their rows once. A thread
-// has 16 bytes of them, and copies them at once if they are neighbours in x, too. The rest is shared out among the
+// has 16 bytes of them, and copies them together if they are neighbours in x, too. The rest is shared out among the
 // warp's threads, one element each: few threads of a row have such elements, and the rest of their warp would wait.
 //
 // Gradients: a thread's neighbours belong to one row, so elements that were copied once are read without computing each
@@ -129,7 +129,7 @@ __device__ compute_t<T> sum_of_places(const PadMap& map, const PadLines& at, con
   return sum;
 }
 
-// The bits, of V with one per element, that lie in [begin, end).
+// The bits, of V with one per element, in [begin, end).
 template <int V>
 __device__ unsigned bits_between(std::int64_t begin, std::int64_t end) {
   const auto below = [](std::int64_t n) { return (1U << static_cast<int>(n < 0 ? 0 : n > V ? V : n)) - 1; };

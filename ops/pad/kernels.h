@@ -99,7 +99,7 @@ inline Repeated repeated(const PadAxis& axis, PadMode mode) {
 namespace adjoint::cpu {
 /// in: x, of any dtype; out: x padded.
 void pad(std::span<const Tensor> in, Tensor& out, const PadAttr& attr);
-/// in: of the padded shape, floating point; out: of x's shape, for each element the sum over its copies.
+/// in: the padded shape, floating point; out: x's shape, with each element's sum over its copies.
 void pad_adjoint(std::span<const Tensor> in, Tensor& out, const PadAttr& attr);
 }  // namespace adjoint::cpu
 

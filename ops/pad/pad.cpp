@@ -223,8 +223,8 @@ std::vector<Merged> merged(const Shape& in, const Shape& out, const Dims& before
   return all;
 }
 
-// Of a tensor in channels_last, as one of (N, ..., C); nothing if more axes would be padded or lie between than the
-// kernels take.
+// Of a tensor in channels_last, as one of (N, ..., C); empty if more axes would be padded, or between, than the kernels
+// support.
 std::optional<PadAttr> in_memory_order(Operands, const PadAttr& attr) {
   const std::size_t rank = attr.in.size();
   PadAttr own = attr;
@@ -307,7 +307,7 @@ Tensor pad(const Tensor& x, const Padding& padding, Named<PadMode> named, double
   check_amounts("pad", x.shape(), padding);
   check_reach("pad", x.shape(), padding, mode);
   ADJOINT_CHECK(mode == PadMode::kConstant || value == 0.0,
-                "pad: a value must stand beside PadMode::kConstant alone; got {}; leave it out", value);
+                "pad: a value needs PadMode::kConstant; got {}; leave it out", value);
   const double fitting = fit_scalar("pad", value, x.dtype(), x.shape());
   Tensor result = cut(x, padding);
   const std::vector<PadAttr> all = stages(result.shape(), padding, mode, bits_of(fitting, x.dtype()));

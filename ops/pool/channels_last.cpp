@@ -12,56 +12,84 @@ namespace {
 
 constexpr std::int64_t kElementsPerTask = 1 << 14;
 
-/// Calls pixel(sample, y, x, sums, to) for each pixel of `out`, (samples, height, width, channels); `sums` are
-/// (channels) zeros, which the call turns into the pixel's values; they are then converted.
-template <class T, class PixelOf>
-void over_pixels(Tensor& out, const PoolAttr& attr, std::int64_t height, std::int64_t width, const PixelOf& pixel) {
+struct Pixel {
+  std::int64_t sample;
+  std::int32_t z, y, x;
+};
+
+/// Calls pixel(at, sums, to) for each pixel of `out`, (samples, D, H, W, channels) with the axes' extents kOf; `sums`
+/// are (channels) zeros, which the call turns into the pixel's values; they are then converted.
+template <std::int32_t PoolAxis::*kOf, class T, class PixelOf>
+void over_pixels(Tensor& out, const PoolAttr& attr, const PixelOf& pixel) {
   using C = compute_t<T>;
   T* const to = out.mutable_data<T>();
+  const std::int64_t depth = attr.d.*kOf, height = attr.h.*kOf, width = attr.w.*kOf;
   const std::int64_t channels = attr.channels, row = width * channels;
   parallel_ranges(out.numel() / row, std::max<std::int64_t>(1, kElementsPerTask / row),
                   [&, to](std::int64_t begin, std::int64_t end) {
                     std::vector<C> values(static_cast<std::size_t>(channels));
                     for (std::int64_t line = begin; line < end; ++line) {
+                      Pixel here{line / height / depth, static_cast<std::int32_t>(line / height % depth),
+                                 static_cast<std::int32_t>(line % height), 0};
                       for (std::int64_t x = 0; x < width; ++x) {
                         std::fill(values.begin(), values.end(), C(0));
                         const std::int64_t at = (line * width + x) * channels;
-                        pixel(line / height, static_cast<std::int32_t>(line % height), static_cast<std::int32_t>(x),
-                              values.data(), at);
+                        here.x = static_cast<std::int32_t>(x);
+                        pixel(here, values.data(), at);
                         std::transform(values.begin(), values.end(), to + at, [](C v) { return convert<T>(v); });
                       }
                     }
                   });
 }
 
-/// Calls visit(place in the plane, its first channel) for the window of a result.
-template <class T, class Visit>
-void each_input(const PoolAttr& attr, const T* in, std::int64_t sample, std::int32_t o_y, std::int32_t o_x,
-                const Visit& visit) {
-  const pool::Run lines = pool::window(attr.h, o_y), columns = pool::window(attr.w, o_x);
-  for (std::int32_t y = lines.start; y < lines.end; y += lines.step) {
-    for (std::int32_t x = columns.start; x < columns.end; x += columns.step) {
-      const std::int64_t place = std::int64_t{y} * attr.w.in + x;
-      visit(place, in + (sample * attr.in_plane() + place) * attr.channels);
+/// The inputs of a window, or the windows that may hold an input.
+struct Runs {
+  pool::Run layers, lines, columns;
+
+  bool empty() const { return layers.start >= layers.end || lines.start >= lines.end || columns.start >= columns.end; }
+  /// Calls visit(z, y, x), row by row.
+  template <class Visit>
+  void each(const Visit& visit) const {
+    for (std::int32_t z = layers.start; z < layers.end; z += layers.step) {
+      for (std::int32_t y = lines.start; y < lines.end; y += lines.step) {
+        for (std::int32_t x = columns.start; x < columns.end; x += columns.step) visit(z, y, x);
+      }
     }
   }
+};
+
+Runs window(const PoolAttr& attr, const Pixel& o) {
+  return {pool::window(attr.d, o.z), pool::window(attr.h, o.y), pool::window(attr.w, o.x)};
 }
 
-/// Calls visit(y, x, first channel's place) for the results whose windows may hold an input.
+std::int64_t place_of(const PoolAttr& attr, std::int32_t z, std::int32_t y, std::int32_t x) {
+  return (std::int64_t{z} * attr.h.in + y) * attr.w.in + x;
+}
+
+/// Calls visit(place in the volume, its first channel) for the window of a result.
+template <class T, class Visit>
+void each_input(const PoolAttr& attr, const T* in, const Pixel& o, const Visit& visit) {
+  window(attr, o).each([&](std::int32_t z, std::int32_t y, std::int32_t x) {
+    const std::int64_t place = place_of(attr, z, y, x);
+    visit(place, in + (o.sample * attr.in_volume() + place) * attr.channels);
+  });
+}
+
+/// Calls visit(result, first channel's place) for the results whose windows may hold an input.
 template <class Visit>
-void each_user(const PoolAttr& attr, std::int64_t sample, std::int32_t y, std::int32_t x, const Visit& visit) {
-  const pool::Run lines = pool::users(attr.h, y), columns = pool::users(attr.w, x);
-  for (std::int32_t o_y = lines.start; o_y < lines.end; ++o_y) {
-    for (std::int32_t o_x = columns.start; o_x < columns.end; ++o_x) {
-      visit(o_y, o_x, (sample * attr.out_plane() + std::int64_t{o_y} * attr.w.out + o_x) * attr.channels);
-    }
-  }
+void each_user(const PoolAttr& attr, const Pixel& i, const Visit& visit) {
+  const Runs users{pool::users(attr.d, i.z), pool::users(attr.h, i.y), pool::users(attr.w, i.x)};
+  users.each([&](std::int32_t z, std::int32_t y, std::int32_t x) {
+    const std::int64_t place = (std::int64_t{z} * attr.h.out + y) * attr.w.out + x;
+    visit(Pixel{i.sample, z, y, x}, (i.sample * attr.out_volume() + place) * attr.channels);
+  });
 }
 
 template <class C>
-C divisor(const PoolAttr& attr, std::int32_t o_y, std::int32_t o_x) {
-  return pool::divisor<C>(attr, pool::counted(attr.h, o_y, attr.counts_padding),
-                          pool::counted(attr.w, o_x, attr.counts_padding));
+C divisor(const PoolAttr& attr, const Pixel& o) {
+  const std::int64_t layers = pool::counted(attr.d, o.z, attr.counts_padding);
+  return pool::divisor<C>(attr, layers * pool::counted(attr.h, o.y, attr.counts_padding),
+                          pool::counted(attr.w, o.x, attr.counts_padding));
 }
 
 }  // namespace
@@ -71,24 +99,23 @@ void max_pool(std::span<const Tensor> in, std::span<Tensor> out, const PoolAttr&
   visit_floating(out[0].dtype(), [&]<class T>() {
     using C = compute_t<T>;
     const T* const x = in[0].data<T>();
-    over_pixels<T>(out[0], attr, attr.h.out, attr.w.out,
-                   [&](std::int64_t sample, std::int32_t o_y, std::int32_t o_x, C* best, std::int64_t at) {
-                     const pool::Run lines = pool::window(attr.h, o_y), columns = pool::window(attr.w, o_x);
-                     const bool empty = lines.start >= lines.end || columns.start >= columns.end;
-                     const std::int64_t first = empty ? -1 : std::int64_t{lines.start} * attr.w.in + columns.start;
-                     for (std::int64_t c = 0; c < attr.channels; ++c) {
-                       best[c] = -std::numeric_limits<C>::infinity();
-                       if (places.data != nullptr) places.put(at + c, first);
-                     }
-                     each_input(attr, x, sample, o_y, o_x, [&](std::int64_t place, const T* values) {
-                       for (std::int64_t c = 0; c < attr.channels; ++c) {
-                         const C value = convert<C>(values[c]);
-                         if (!(value > best[c]) && value == value) continue;
-                         best[c] = value;
-                         if (places.data != nullptr) places.put(at + c, place);
-                       }
-                     });
-                   });
+    over_pixels<&PoolAxis::out, T>(out[0], attr, [&](const Pixel& o, C* best, std::int64_t at) {
+      const Runs runs = window(attr, o);
+      const std::int64_t first =
+          runs.empty() ? -1 : place_of(attr, runs.layers.start, runs.lines.start, runs.columns.start);
+      for (std::int64_t c = 0; c < attr.channels; ++c) {
+        best[c] = -std::numeric_limits<C>::infinity();
+        if (places.data != nullptr) places.put(at + c, first);
+      }
+      each_input(attr, x, o, [&](std::int64_t place, const T* values) {
+        for (std::int64_t c = 0; c < attr.channels; ++c) {
+          const C value = convert<C>(values[c]);
+          if (!(value > best[c]) && value == value) continue;
+          best[c] = value;
+          if (places.data != nullptr) places.put(at + c, place);
+        }
+      });
+    });
   });
 }
 
@@ -97,15 +124,14 @@ void max_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& a
   visit_floating(out.dtype(), [&]<class T>() {
     using C = compute_t<T>;
     const T* const g = in[0].data<T>();
-    over_pixels<T>(out, attr, attr.h.in, attr.w.in,
-                   [&](std::int64_t sample, std::int32_t y, std::int32_t x, C* sums, std::int64_t) {
-                     const std::int64_t here = std::int64_t{y} * attr.w.in + x;
-                     each_user(attr, sample, y, x, [&](std::int32_t, std::int32_t, std::int64_t from) {
-                       for (std::int64_t c = 0; c < attr.channels; ++c) {
-                         if (places[from + c] == here) sums[c] += convert<C>(g[from + c]);
-                       }
-                     });
-                   });
+    over_pixels<&PoolAxis::in, T>(out, attr, [&](const Pixel& i, C* sums, std::int64_t) {
+      const std::int64_t here = place_of(attr, i.z, i.y, i.x);
+      each_user(attr, i, [&](const Pixel&, std::int64_t from) {
+        for (std::int64_t c = 0; c < attr.channels; ++c) {
+          if (places[from + c] == here) sums[c] += convert<C>(g[from + c]);
+        }
+      });
+    });
   });
 }
 
@@ -113,14 +139,13 @@ void avg_pool(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr) {
   visit_floating(out.dtype(), [&]<class T>() {
     using C = compute_t<T>;
     const T* const from = in[0].data<T>();
-    over_pixels<T>(out, attr, attr.h.out, attr.w.out,
-                   [&](std::int64_t sample, std::int32_t o_y, std::int32_t o_x, C* sums, std::int64_t) {
-                     each_input(attr, from, sample, o_y, o_x, [&](std::int64_t, const T* values) {
-                       for (std::int64_t c = 0; c < attr.channels; ++c) sums[c] += convert<C>(values[c]);
-                     });
-                     const C by = divisor<C>(attr, o_y, o_x);
-                     for (std::int64_t c = 0; c < attr.channels; ++c) sums[c] /= by;
-                   });
+    over_pixels<&PoolAxis::out, T>(out, attr, [&](const Pixel& o, C* sums, std::int64_t) {
+      each_input(attr, from, o, [&](std::int64_t, const T* values) {
+        for (std::int64_t c = 0; c < attr.channels; ++c) sums[c] += convert<C>(values[c]);
+      });
+      const C by = divisor<C>(attr, o);
+      for (std::int64_t c = 0; c < attr.channels; ++c) sums[c] /= by;
+    });
   });
 }
 
@@ -128,13 +153,12 @@ void avg_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& a
   visit_floating(out.dtype(), [&]<class T>() {
     using C = compute_t<T>;
     const T* const g = in[0].data<T>();
-    over_pixels<T>(out, attr, attr.h.in, attr.w.in,
-                   [&](std::int64_t sample, std::int32_t y, std::int32_t x, C* sums, std::int64_t) {
-                     each_user(attr, sample, y, x, [&](std::int32_t o_y, std::int32_t o_x, std::int64_t from) {
-                       const C by = divisor<C>(attr, o_y, o_x);
-                       for (std::int64_t c = 0; c < attr.channels; ++c) sums[c] += convert<C>(g[from + c]) / by;
-                     });
-                   });
+    over_pixels<&PoolAxis::in, T>(out, attr, [&](const Pixel& i, C* sums, std::int64_t) {
+      each_user(attr, i, [&](const Pixel& o, std::int64_t from) {
+        const C by = divisor<C>(attr, o);
+        for (std::int64_t c = 0; c < attr.channels; ++c) sums[c] += convert<C>(g[from + c]) / by;
+      });
+    });
   });
 }
 

@@ -1,7 +1,8 @@
-// Pooling by device, over planes (H, W); a 1-D problem has height 1. For host and device.
+// Pooling by device, over volumes (D, H, W); a 2-D problem has depth 1, a 1-D problem height 1, too. For host and
+// device.
 //
 // Windows of one size and adaptive windows differ in two functions of an axis: the inputs of a window, and the windows
-// of an input. Operands are contiguous: (planes, H, W), or (samples, H, W, channels) with `channels` set.
+// of an input. Operands are contiguous: (volumes, D, H, W), or (samples, D, H, W, channels) with `channels` set.
 #pragma once
 
 #include <adjoint/core/base/divider.h>
@@ -22,8 +23,8 @@ struct PoolAxis {
 };
 
 struct PoolAttr {
-  std::size_t axes = 2;  // axes of the tensors' shapes that are pooled: 1 or 2
-  PoolAxis h, w;
+  std::size_t axes = 2;  // axes of the tensors' shapes that are pooled: 1 to 3
+  PoolAxis d, h, w;
   std::int64_t channels = 0;   // of a pixel in channels_last; 0: pixels are single elements
   std::int64_t divisor = 0;    // for averages; 0: the number of elements
   bool counts_padding = true;  // in that number
@@ -31,13 +32,13 @@ struct PoolAttr {
   bool with_indices = false;
   bool ceil_mode = false;  // the last windows may end behind the padding
 
-  ADJOINT_HD std::int64_t in_plane() const { return std::int64_t{h.in} * w.in; }
-  ADJOINT_HD std::int64_t out_plane() const { return std::int64_t{h.out} * w.out; }
+  ADJOINT_HD std::int64_t in_volume() const { return std::int64_t{d.in} * h.in * w.in; }
+  ADJOINT_HD std::int64_t out_volume() const { return std::int64_t{d.out} * h.out * w.out; }
 };
 
 struct UnpoolAttr {
-  Shape shape;         // of the result
-  std::int64_t plane;  // elements of one of the result's planes
+  Shape shape;          // of the result
+  std::int64_t volume;  // elements of one of the result's volumes
 };
 
 namespace pool {
@@ -92,15 +93,15 @@ ADJOINT_HD inline std::int64_t counted(const PoolAxis& axis, std::int32_t o, boo
   return end > start ? end - start : 0;
 }
 
-/// The divisor of window (y, x)'s sum. If it is 0, so is the sum.
+/// The divisor of a window's sum, of `lines` lines of `columns` elements. If it is 0, so is the sum.
 template <class C>
-ADJOINT_HD C divisor(const PoolAttr& attr, std::int64_t count_y, std::int64_t count_x) {
+ADJOINT_HD C divisor(const PoolAttr& attr, std::int64_t lines, std::int64_t columns) {
   if (attr.divisor != 0) return static_cast<C>(attr.divisor);
-  const std::int64_t count = count_y * count_x;
+  const std::int64_t count = lines * columns;
   return count > 0 ? static_cast<C>(count) : C(1);
 }
 
-/// Places in a plane, in 32 or 64 bits.
+/// Places in a volume, in 32 or 64 bits.
 template <class Void>
 struct Indices {
   Void* data = nullptr;
@@ -137,15 +138,15 @@ inline Indices<void> writable_indices_of(Tensor& t) {
 
 #define ADJOINT_POOL_KERNELS                                                                                \
   ADJOINT_WINDOW_KERNELS                                                                                    \
-  /* in: x (planes, any), places (planes, any); out: of places' shape, x at the places, 0 at negative. */   \
-  void take(std::span<const Tensor> in, Tensor& out, std::int64_t planes);                                  \
+  /* in: x (volumes, any), places (volumes, any); out: of places' shape, x at the places, 0 at negative. */ \
+  void take(std::span<const Tensor> in, Tensor& out, std::int64_t volumes);                                 \
   /* in: places of elements; out: of the unpooled shape, which element each takes, or -1; of in's shape, */ \
   /* the place where an element was taken, or -1. */                                                        \
   void unpool_places(std::span<const Tensor> in, std::span<Tensor> out, const UnpoolAttr& attr);
 
 namespace cpu {
 ADJOINT_POOL_KERNELS
-/// Of (samples, H, W, channels).
+/// Of (samples, D, H, W, channels).
 namespace channels_last {
 ADJOINT_WINDOW_KERNELS
 }  // namespace channels_last

@@ -22,6 +22,17 @@ Tensor dropped(const Tensor& x, const Shape& shape, double p) {
   return all ? chosen : (widened(chosen) * (1.0 / (1.0 - p))).to(x.dtype());
 }
 
+// `axes`: of a channel, the last ones.
+Tensor of_channels(const char* op, const char* form, std::size_t axes, const Tensor& x, double p, bool training) {
+  const OpScope scope(op);
+  check_dropout(op, x, p);
+  Shape channels = x.shape();
+  const std::size_t rank = channels.size();
+  ADJOINT_CHECK(rank == axes + 1 || rank == axes + 2, "{}: x must be {}; got {}", op, form, x.shape());
+  for (std::size_t axis = rank - axes; axis < rank; ++axis) channels[axis] = 1;
+  return training ? dropped(x, channels, p) : x;
+}
+
 }  // namespace
 
 Tensor dropout(const Tensor& x, double p, bool training) {
@@ -31,12 +42,11 @@ Tensor dropout(const Tensor& x, double p, bool training) {
 }
 
 Tensor dropout2d(const Tensor& x, double p, bool training) {
-  const OpScope scope("dropout2d");
-  check_dropout("dropout2d", x, p);
-  ADJOINT_CHECK(x.dim() == 3 || x.dim() == 4, "dropout2d: x must be (N, C, H, W) or (C, H, W); got {}", x.shape());
-  Shape channels = x.shape();
-  for (std::size_t axis = channels.size() - 2; axis < channels.size(); ++axis) channels[axis] = 1;
-  return training ? dropped(x, channels, p) : x;
+  return of_channels("dropout2d", "(N, C, H, W) or (C, H, W)", 2, x, p, training);
+}
+
+Tensor dropout3d(const Tensor& x, double p, bool training) {
+  return of_channels("dropout3d", "(N, C, D, H, W) or (C, D, H, W)", 3, x, p, training);
 }
 
 }  // namespace adjoint

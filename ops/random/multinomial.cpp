@@ -34,7 +34,7 @@ Tensor multinomial(const Tensor& weights, std::int64_t num_samples, bool replace
   if (replacement) {
     // Dividing by the largest weight keeps the sums from overflowing.
     const Tensor sums = cumsum(rows / amax(rows, 1, true), 1), total = sums.narrow(1, classes - 1, 1);
-    // u total may round to the total, behind the last class. The last class that has a weight then takes its place.
+    // u total may round to the total, behind the last class. The last class that has a weight then replaces it.
     const Tensor places = searchsorted(sums, Tensor::rand({count, num_samples}, options) * total, true);
     drawn = minimum(places, searchsorted(sums, total));
   } else {

@@ -20,7 +20,7 @@ Tensor isclose(const Tensor& a, const Tensor& b, const CloseOptions& options) {
   const bool floating = is_floating_point(x.dtype()) || is_floating_point(y.dtype());
   const auto comparable = [&](const Tensor& t) { return floating ? widened(t) : t.to(kFloat64); };
   const Tensor of = comparable(x), beside = comparable(y), error = abs(of - beside);
-  // Of infinite distances those of equal infinities are close, which the first comparison says.
+  // Equal infinities are close, by the first comparison, although their distance is not finite.
   close = logical_or(close, logical_and(isfinite(error), error <= abs(beside) * rtol + atol));
   if (equal_nan) close = logical_or(close, logical_and(isnan(x), isnan(y)));
   return close;

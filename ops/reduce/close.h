@@ -1,6 +1,6 @@
-// Comparisons of whole tensors: equal, or nearly equal. Any dtype; operands broadcast and take a common dtype as a == b
-// does, and float16 and bfloat16 are compared in float32, integers in float64. No gradient. Throws Error as a == b
-// does.
+// Comparisons of whole tensors: equal, or nearly equal. Any dtype; operands broadcast and are converted to a common
+// dtype as in a == b, and float16 and bfloat16 are compared in float32, integers in float64. No gradient. Throws Error
+// as a == b does.
 #pragma once
 
 #include <adjoint/core/tensor/tensor.h>

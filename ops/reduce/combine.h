@@ -1,4 +1,4 @@
-// How reductions combine two values, for host and device alike, and the types in which they do it.
+// The combination of two values in reductions, for host and device alike, and its types.
 //
 // A rule provides what a reduction's stages need: Acc, the type of unfinished results, and Out; identity(); combine(a,
 // b) of two Acc; add(acc, x) and close(acc), by which elements become one Acc; finish(acc), an Out. A rule may have
@@ -122,7 +122,7 @@ struct Mapped {
 };
 
 /// Reverses a number's order, so that the least becomes the largest, or drops its sign, by its bits: one kernel serves
-/// maxima and minima. For bool, the largest says if any holds, and the least if all do.
+/// maxima and minima. For bool, the largest is "any", and the least "all".
 template <class A>
 class Reorder {
  public:
@@ -215,7 +215,7 @@ template <class A>
 ADJOINT_HD constexpr Moments<A> moments_about(A count, A pivot, A sum, A squares) {
   const A step = sum / count;
   const A m2 = squares - sum * step;
-  // Squares that overflow are infinite; an infinite or NaN element makes the sum so, and the result NaN.
+  // Squares that overflow are infinite; an infinite or NaN element makes the sum infinite or NaN, and the result NaN.
   return with_mean(count, pivot, step, m2 >= A{0} ? m2 : m2 < A{0} ? A{0} : squares + (sum - sum));
 }
 
@@ -233,8 +233,8 @@ ADJOINT_HD constexpr Moments<A> merge(const Moments<A>& a, const Moments<A>& b) 
   return with_mean(count, a.mean, a.rest + step, a.m2 + b.m2 + distance * step * a.count);
 }
 
-/// Moments under construction. While elements are added, `mean` is the first of them, `rest` the sum of distances from
-/// it and m2 that of their squares: for a few tens of elements.
+/// Moments under construction. While up to a few tens of elements are added, `mean` is the first element, `rest` the
+/// sum of distances from it, and m2 that of their squares.
 template <class A>
 struct KeepMoments {
   using Acc = Moments<A>;

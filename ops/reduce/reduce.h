@@ -1,10 +1,10 @@
-// Reductions beside Tensor's members sum and mean.
+// Reductions besides Tensor's members sum and mean.
 //
 // They reduce in an order that depends on the shape and the axes alone, not on the number of threads or
 // multiprocessors. float16 and bfloat16 are reduced in float32 and rounded once, and so are gradients; sums and
 // products of integers and of bool are int64. An empty list of axes means all axes; with `keepdim` a reduced axis keeps
 // one element. NaN wins. Differentiable to any order, unless stated otherwise. Throws Error for undefined tensors, axes
-// that the input does not have or that are named twice, and dtypes that a function does not take.
+// that the input does not have or that are named twice, and dtypes that a function does not accept.
 #pragma once
 
 #include <adjoint/core/tensor/tensor.h>

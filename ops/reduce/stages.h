@@ -38,8 +38,8 @@ class ReduceStages {
     }
   }
 
-  /// The next stage; `chunk_rows(extent, inner)` returns the number of rows of a chunk. Returns false if nothing is
-  /// left to reduce.
+  /// The next stage; `chunk_rows(extent, inner)` returns the number of rows of a chunk. Returns false if all reductions
+  /// are done.
   template <class ChunkRows>
   bool next(ReduceStage& stage, ChunkRows&& chunk_rows) {
     int at = size_ - 1;

@@ -60,7 +60,7 @@ ADJOINT_HD inline int support(const ResampleAttr& attr) { return attr.filter == 
 ADJOINT_HD inline bool copies(const ResampleAttr& attr) { return attr.filter < Filter::kLinear; }
 
 /// The position of output o's centre, in input pixels whose centres are at integers. For filters that copy: the input's
-/// own position, where a quotient that is mathematically a whole number is corrected for rounding.
+/// position, from a quotient that is corrected for rounding if it is mathematically a whole number.
 ADJOINT_HD inline double position(const ResampleAttr& attr, std::int64_t o) {
   if (copies(attr)) {
     const double at = (static_cast<double>(o) + (attr.filter == Filter::kNearestExact ? 0.5 : 0.0)) * attr.ratio;

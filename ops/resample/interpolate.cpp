@@ -1,5 +1,5 @@
 // interpolate: a linear operator along both axes, with its transpose as gradient. An axis whose extent does not change
-// is left alone.
+// is left alone. Volumes are images twice: of (H, W), and of depth and (H W).
 #include <adjoint/ops/resample/resample.h>
 
 #include <adjoint/core/autograd/op.h>
@@ -7,12 +7,15 @@
 #include <adjoint/core/graph/onnx_call.h>
 #include <adjoint/core/tensor/copy.h>
 #include <adjoint/core/tensor/tensor_impl.h>
+#include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/pool/pool.h>
 #include <adjoint/ops/resample/kernels.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace adjoint {
@@ -24,7 +27,7 @@ Tensor resample_adjoint(const Tensor& resampled, const PlaneAttr& attr);
 bool stays(const ResampleAttr& attr) { return attr.out_extent == attr.in_extent; }
 
 Shape with_extent(Shape shape, const ResampleAttr& attr, bool transposed) {
-  // A signal's height does not change and is not an axis of its own.
+  // A signal's height does not change and is not a separate axis.
   const std::int64_t extent = transposed ? attr.in_extent : attr.out_extent;
   if (!stays(attr)) shape[shape.size() - static_cast<std::size_t>(-attr.axis)] = extent;
   return shape;
@@ -71,8 +74,8 @@ void on_cuda(Operands in, Tensor& out, const PlaneAttr& attr) {
 }
 #endif
 
-// Both axes lie before the channels. On a GPU, both axes of 16 bits at once with copies around them are faster than one
-// axis after the other in float32.
+// Both axes are before the channels. On a GPU, both axes of 16 bits together, with copies around them, are faster than
+// one axis after the other in float32.
 std::optional<PlaneAttr> in_memory_order(Operands in, const PlaneAttr& attr) {
   if (in[0].device().is_cuda() && element_size(in[0].dtype()) == 2) return {};
   PlaneAttr own = attr;
@@ -216,7 +219,7 @@ ResampleAttr axis_attr(const InterpolateParams& params, int axis, std::int64_t e
     // As in PyTorch, a given scale is used directly, not as the quotient of the rounded extents.
     attr.ratio = scale > 0.0 ? 1.0 / scale : static_cast<double>(extent) / static_cast<double>(attr.out_extent);
   }
-  constexpr Filter kFilters[] = {Filter::kNearest, Filter::kNearestExact, Filter::kLinear,
+  constexpr Filter kFilters[] = {Filter::kNearest, Filter::kNearestExact, Filter::kLinear, Filter::kLinear,
                                  Filter::kLinear,  Filter::kCubic,        Filter::kLinear};
   attr.filter = kFilters[static_cast<std::size_t>(static_cast<Interpolation>(params.mode))];
   attr.align_corners = params.align_corners;
@@ -228,7 +231,7 @@ ResampleAttr axis_attr(const InterpolateParams& params, int axis, std::int64_t e
 }  // namespace
 
 namespace {
-constexpr const char* kNames[] = {"nearest", "nearest-exact", "linear", "bilinear", "bicubic", "area"};
+constexpr const char* kNames[] = {"nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "area"};
 }  // namespace
 
 Interpolation enumerator(std::string_view name, Interpolation) {
@@ -242,90 +245,156 @@ std::string to_string(Interpolation mode) {
 
 namespace {
 
-/// Modes of images with any leading axes; the others distinguish signals from images by the number of axes.
+/// Modes of images with any leading axes; the others take signals, images or volumes, by the number of axes.
 bool images_only(Interpolation mode) { return mode == Interpolation::kBilinear || mode == Interpolation::kBicubic; }
 
-bool is_signal(const Tensor& input, Interpolation mode) { return !images_only(mode) && input.dim() == 3; }
-
-void check_sizes(const InterpolateParams& params, bool signal) {
-  const Size2& size = params.size;
-  const Scale2& scale = params.scale_factor;
-  const bool has_size = !(size == Size2{}), has_scale = scale.h != 0.0 || scale.w != 0.0;
-  ADJOINT_CHECK(
-      has_size != has_scale,
-      "interpolate: exactly one of size and scale_factor must be given; got size ({}, {}), scale_factor ({}, {})",
-      size.h, size.w, scale.h, scale.w);
-  ADJOINT_CHECK(!has_size || (size.h >= 1 && size.w >= 1), "interpolate: size must be positive; got ({}, {})", size.h,
-                size.w);
-  ADJOINT_CHECK(!has_scale || (scale.h > 0.0 && scale.w > 0.0 && std::isfinite(scale.h + scale.w)),
-                "interpolate: scale_factor must be positive and finite; got ({}, {})", scale.h, scale.w);
-  ADJOINT_CHECK(!signal || (size.h == size.w && scale.h == scale.w),
-                "interpolate: size and scale_factor of (N, C, L) must be one number; got size ({}, {}), scale_factor "
-                "({}, {})",
-                size.h, size.w, scale.h, scale.w);
+/// The axes that a mode resamples, and the form of its operands.
+struct Form {
+  std::size_t axes;  // 0: those behind N and C
+  const char* text;
+};
+Form form_of(Interpolation mode) {
+  switch (mode) {
+    case Interpolation::kLinear: return {1, "(N, C, L)"};
+    case Interpolation::kTrilinear: return {3, "(N, C, D, H, W)"};
+    case Interpolation::kBilinear:
+    case Interpolation::kBicubic: return {2, "(..., H, W)"};
+    default: return {0, "(N, C, L), (N, C, H, W) or (N, C, D, H, W)"};
+  }
 }
 
-void check(const Tensor& input, const InterpolateParams& params) {
+std::size_t axes_of(const Tensor& input, Interpolation mode) {
+  const Form form = form_of(mode);
+  const auto rank = static_cast<std::size_t>(input.dim());
+  const std::size_t axes = form.axes != 0 ? form.axes : rank - 2;
+  const bool fits = images_only(mode) ? rank >= 2 : rank == axes + 2 && axes >= 1 && axes <= 3;
+  ADJOINT_CHECK(fits, "interpolate: input must be {} for mode {}; got {}", form.text, to_string(mode), input.shape());
+  return axes;
+}
+
+template <class Number>
+std::string text(const OfAxes<Number>& of, std::size_t axes) {
+  const bool has_depth = axes == 3 || (of.d != 0 && !(of.d == of.h && of.h == of.w));
+  return has_depth ? fmt::format("({}, {}, {})", of.d, of.h, of.w) : fmt::format("({}, {})", of.h, of.w);
+}
+
+/// Of the numbers for depth, height and width, the last `axes` count.
+template <class Number>
+std::array<Number, 3> last_axes(const OfAxes<Number>& of, std::size_t axes) {
+  return {axes < 3 ? of.w : of.d, axes < 2 ? of.w : of.h, of.w};
+}
+
+void check_sizes(const InterpolateParams& params, std::size_t axes) {
+  const AxisSizes& size = params.size;
+  const AxisScales& scale = params.scale_factor;
+  const std::string both = fmt::format("size {}, scale_factor {}", text(size, axes), text(scale, axes));
+  const bool has_size = !(size == AxisSizes{}), has_scale = !(scale == AxisScales{});
+  ADJOINT_CHECK(has_size != has_scale, "interpolate: exactly one of size and scale_factor must be given; got {}", both);
+  const auto fits = [&](const auto& of) {
+    const bool is_one = of.d == of.h && of.h == of.w;
+    return is_one || axes == 3 || (of.d == 0 && (axes == 2 || of.h == of.w));
+  };
+  ADJOINT_CHECK(fits(size) && fits(scale), "interpolate: size and scale_factor of {} must be one number{}; got {}",
+                axes == 1 ? "(N, C, L)" : "an image", axes == 1 ? "" : " or {h, w}", both);
+  for (const std::int64_t extent : last_axes(size, axes))
+    ADJOINT_CHECK(!has_size || extent >= 1, "interpolate: size must be positive; got {}", text(size, axes));
+  for (const double factor : last_axes(scale, axes)) {
+    ADJOINT_CHECK(!has_scale || (factor > 0.0 && std::isfinite(factor)),
+                  "interpolate: scale_factor must be positive and finite; got {}", text(scale, axes));
+  }
+}
+
+/// Returns the number of axes that are resampled.
+std::size_t check(const Tensor& input, const InterpolateParams& params) {
   check_defined("interpolate", "input", input);
   const Interpolation mode = params.mode;
   check_enumerator("interpolate", "Interpolation", mode, Interpolation::kArea);
-  const bool linear = mode == Interpolation::kLinear, signal = is_signal(input, mode);
-  const bool fits = images_only(mode) ? input.dim() >= 2 : signal || (input.dim() == 4 && !linear);
-  ADJOINT_CHECK(fits, "interpolate: input must be {} for mode {}; got {}",
-                images_only(mode) ? "(..., H, W)"
-                : linear          ? "(N, C, L)"
-                                  : "(N, C, L) or (N, C, H, W)",
-                to_string(mode), input.shape());
+  const std::size_t axes = axes_of(input, mode);
   ADJOINT_CHECK(is_floating_point(input.dtype()),
                 "interpolate: input must be floating point; got {}; convert it with .to(kFloat32)", input.dtype());
-  ADJOINT_CHECK((signal || input.size(-2) >= 1) && input.size(-1) >= 1,
-                "interpolate: height and width must be positive; got input {}", input.shape());
-  check_sizes(params, signal);
+  const Shape& shape = input.shape();
+  ADJOINT_CHECK(std::all_of(shape.end() - axes, shape.end(), [](std::int64_t extent) { return extent >= 1; }),
+                "interpolate: {}height and width must be positive; got input {}", axes == 3 ? "depth, " : "", shape);
+  check_sizes(params, axes);
   ADJOINT_CHECK(!params.antialias || images_only(mode),
-                "interpolate: antialias must stand beside kBilinear or kBicubic; got mode {}", to_string(mode));
-  ADJOINT_CHECK(!params.align_corners || images_only(mode) || linear,
-                "interpolate: align_corners must stand beside kLinear, kBilinear or kBicubic; got mode {}",
+                "interpolate: antialias needs kBilinear or kBicubic; got mode {}", to_string(mode));
+  const bool filters = form_of(mode).axes != 0;
+  ADJOINT_CHECK(!params.align_corners || filters,
+                "interpolate: align_corners needs kLinear, kBilinear, kTrilinear or kBicubic; got mode {}",
                 to_string(mode));
   ADJOINT_CHECK(!params.antialias || !params.align_corners,
                 "interpolate: antialias and align_corners exclude each other; got both");
+  return axes;
 }
 
+/// Depth, height and width; those that are not axes of the input stay.
+using AxisAttrs = std::array<ResampleAttr, 3>;
+
 /// Throws Error if the result's bytes, in `computed`, exceed 63 bits.
-void check_result(const Tensor& input, DType computed, bool signal, std::int64_t height, std::int64_t width) {
+void check_result(const Tensor& input, DType computed, const AxisAttrs& attrs, std::size_t axes) {
   Shape shape = input.shape();
-  if (!signal) shape[shape.size() - 2] = height;
-  shape[shape.size() - 1] = width;
+  for (std::size_t i = 0; i < axes; ++i) shape[shape.size() - 1 - i] = attrs[attrs.size() - 1 - i].out_extent;
   std::int64_t bytes = input.numel() == 0 ? 0 : element_size(computed);
   bool overflows = false;
   for (const std::int64_t extent : shape) overflows |= __builtin_mul_overflow(bytes, extent, &bytes);
-  ADJOINT_CHECK(!overflows, "interpolate: the result's bytes must fit in 63 bits; got input {}, size ({}, {})",
-                input.shape(), height, width);
+  ADJOINT_CHECK(!overflows, "interpolate: the result's bytes must fit in 63 bits; got input {}, result {}",
+                input.shape(), shape);
+}
+
+/// The axis, or the identity if its extent does not change.
+ResampleAttr copied(const ResampleAttr& attr) {
+  const ResampleAttr identity{.axis = attr.axis,
+                              .in_extent = attr.in_extent,
+                              .out_extent = attr.in_extent,
+                              .filter = Filter::kNearest};
+  return stays(attr) ? identity : attr;
+}
+
+Tensor averaged(const Tensor& input, const AxisAttrs& attrs, std::size_t axes) {
+  const std::int64_t d = attrs[0].out_extent, h = attrs[1].out_extent, w = attrs[2].out_extent;
+  return axes == 1   ? adaptive_avg_pool1d(input, w)
+         : axes == 2 ? adaptive_avg_pool2d(input, {h, w})
+                     : adaptive_avg_pool3d(input, {d, h, w});
+}
+
+/// Volumes (N, C, D, H, W) along D, as images (N, C, D, H W).
+Tensor resample_depth(const Tensor& volume, ResampleAttr attr) {
+  Shape image = volume.shape(), result = image;
+  image[3] *= image[4];
+  image.erase(4);
+  result[2] = attr.out_extent;
+  attr.axis = -2;
+  const ResampleAttr width{.axis = -1, .in_extent = image[3], .out_extent = image[3], .filter = Filter::kNearest};
+  return resample(volume.reshape(image), {attr, width}).reshape(result);
 }
 
 }  // namespace
 
 Tensor interpolate(const Tensor& input, const InterpolateParams& params) {
   const OpScope scope("interpolate");
-  check(input, params);
-  const ResampleAttr along_width = axis_attr(params, -1, input.size(-1), params.size.w, params.scale_factor.w);
-  const bool signal = is_signal(input, params.mode);
-  const ResampleAttr along_height =
-      signal ? ResampleAttr{.axis = -2} : axis_attr(params, -2, input.size(-2), params.size.h, params.scale_factor.h);
-  const DType computed = element_size(input.dtype()) == 2 ? kFloat32 : input.dtype();
-  check_result(input, computed, signal, along_height.out_extent, along_width.out_extent);
-  if (stays(along_width) && stays(along_height)) return input.clone();
-  if (params.mode == Interpolation::kArea) {
-    return signal ? adaptive_avg_pool1d(input, along_width.out_extent)
-                  : adaptive_avg_pool2d(input, {along_height.out_extent, along_width.out_extent});
+  const std::size_t axes = check(input, params);
+  AxisAttrs attrs;
+  const std::array sizes = last_axes(params.size, axes);
+  const std::array scales = last_axes(params.scale_factor, axes);
+  for (std::size_t i = attrs.size(); i-- > 0;) {
+    const int axis = static_cast<int>(i) - 3;
+    const bool exists = i + axes >= attrs.size();
+    attrs[i] = exists ? axis_attr(params, axis, input.size(axis), sizes[i], scales[i]) : ResampleAttr{.axis = axis};
   }
-  const auto copied = [](const ResampleAttr& attr) {
-    const ResampleAttr identity{.axis = attr.axis,
-                                .in_extent = attr.in_extent,
-                                .out_extent = attr.in_extent,
-                                .filter = Filter::kNearest};
-    return stays(attr) ? identity : attr;
-  };
-  return resample(input, {copied(along_height), copied(along_width)});
+  const DType computed = element_size(input.dtype()) == 2 ? kFloat32 : input.dtype();
+  check_result(input, computed, attrs, axes);
+  const auto& [depth, height, width] = attrs;
+  const bool plane_stays = stays(height) && stays(width);
+  if (plane_stays && stays(depth)) return input.clone();
+  if (params.mode == Interpolation::kArea) return averaged(input, attrs, axes);
+  const PlaneAttr plane{copied(height), copied(width)};
+  if (stays(depth)) return resample(input, plane);
+  if (plane_stays) return resample_depth(input, depth);
+  // The order that keeps the intermediate volume small.
+  const bool depth_first = height.out_extent * width.out_extent >= height.in_extent * width.in_extent;
+  const Tensor x = widened(input);
+  const Tensor y = depth_first ? resample(resample_depth(x, depth), plane) : resample_depth(resample(x, plane), depth);
+  return y.to(input.dtype());
 }
 
 }  // namespace adjoint

@@ -18,7 +18,7 @@
 namespace adjoint::cuda::resampling {
 
 inline constexpr int kThreads = 256;
-inline constexpr int kPack = 4;          // neighbours that a thread sums along the height and stores at once
+inline constexpr int kPack = 4;          // neighbours that a thread sums along the height and stores together
 inline constexpr int kMostUnrolled = 8;  // taps; rows of tables are whole multiples of it
 inline constexpr int kSharedBytes = 36 << 10;
 inline constexpr int kTileHeight = 32, kLeastTileWidth = 8, kTileWidth = 64;
@@ -119,8 +119,8 @@ struct Tiling {
   bool packs;  // are stored as one
 };
 
-/// Returns true if the tile's rows fit in shared memory; `tiling` then says how. `element`: bytes of a tensor's
-/// element. Planes have fewer than 2^31 elements.
+/// Returns true if the tile's rows fit in shared memory, and sets `tiling`. `element`: bytes of a tensor's element.
+/// Planes have fewer than 2^31 elements.
 inline bool plan_tiles(const ResampleAttr& h, const ResampleAttr& w, bool transposed, std::size_t element,
                        std::int64_t planes, Tiling& tiling) {
   const auto from = [&](const ResampleAttr& attr) {

@@ -1,4 +1,4 @@
-// roll on CUDA: a thread has neighbours that fill 16 bytes, and moves their bits whatever the dtype.
+// roll on CUDA: a thread has neighbours that fill 16 bytes, and moves their bits for every dtype.
 #include <adjoint/ops/roll/kernels.h>
 #include <adjoint/core/cuda/elementwise.cuh>
 #include <adjoint/core/cuda/rows.cuh>

@@ -19,7 +19,7 @@ Tensor difference(const Tensor& a, const Tensor& b) {
   return where(logical_and(a == b, isinf(a)), Tensor::zeros({}, a.options()), a - b);
 }
 
-// After the pass of `distance`, an element stands for itself and the 2 distance - 1 before it: combine(earlier, later).
+// After the pass of `distance`, an element represents itself and the 2 distance - 1 before it: combine(earlier, later).
 template <class Combine>
 Tensor scanned(const Tensor& x, std::int64_t axis, const Combine& combine) {
   const std::int64_t extent = x.size(axis);
@@ -86,7 +86,7 @@ constinit const OpDef<LogCumsumexpAttr> logcumsumexp_op{.name = "logcumsumexp",
                                                         .onnx = logcumsumexp_onnx,
                                                         .vjp = {{{kSaveIn0 | kSaveOut, logcumsumexp_gradient}}}};
 
-// True if `later` takes the place of `earlier`.
+// True if `later` replaces `earlier`.
 Tensor takes_over(const Tensor& earlier, const Tensor& later, bool least) {
   const Tensor better = least ? later <= earlier : later >= earlier;
   if (!is_floating_point(later.dtype())) return better;

@@ -50,7 +50,7 @@ Cost fft_cost(Operands in, Operands out, const FftAttr& attr) {
 
 // ---- ONNX.
 
-// How often each bin counts, times `scale`.
+// Each bin's count, times `scale`.
 std::vector<double> bin_weights(const FftAttr& attr, double scale) {
   std::vector<double> weights(static_cast<std::size_t>(attr.bins()), attr.doubled ? 2.0 * scale : scale);
   weights.front() = scale;
@@ -190,7 +190,7 @@ Tensor irfft(const Tensor& x, std::int64_t n, FFTNorm norm) {
 
 namespace {
 
-// {h, w} of rfft2 and irfft2, 0 where x's own extents are meant.
+// {h, w} of rfft2 and irfft2; 0 means x's own extents.
 Dims two_lengths(const char* op, const Tensor& x, const Dims& s) {
   ADJOINT_CHECK(s.empty() || s.size() == 2, "{}: s must be two lengths, or empty; got {} for x {}", op, s, x.shape());
   return s.empty() ? Dims{0, 0} : s;

@@ -11,7 +11,7 @@ namespace adjoint {
 /// Throws Error unless x is defined and floating point.
 void check_floating(const char* op, const Tensor& x);
 
-/// A real transform of n elements, in either direction. `doubled`: bins that also stand for their conjugates in the
+/// A real transform of n elements, in either direction. `doubled`: bins that also represent their conjugates in the
 /// other half count twice. With it, irfft is n times the inverse; without it, the adjoint of a plain rfft. In both
 /// cases, each direction with one set of attributes is the other's adjoint.
 struct FftAttr {
@@ -52,8 +52,8 @@ void rfft(std::span<const Tensor> in, Tensor& out, const FftAttr& attr);
 void irfft(std::span<const Tensor> in, Tensor& out, const FftAttr& attr);
 void overlap_add(std::span<const Tensor> in, Tensor& out, const FrameAttr& attr);
 void magnitudes(std::span<const Tensor> in, Tensor& out, const MagnitudeAttr& attr);
-/// to = from, for rows of the bins of n elements: complex numbers of `dtype`, multiplied by `shared` if they also stand
-/// for their conjugates, else made real and multiplied by `own`. `to` may be `from`.
+/// to = from, for rows of the bins of n elements: complex numbers of `dtype`, multiplied by `shared` if they also
+/// represent their conjugates, else made real and multiplied by `own`. `to` may be `from`.
 void weigh_bins(DType dtype, const void* from, void* to, std::int64_t rows, std::int64_t n, double own, double shared,
                 int device);
 }  // namespace adjoint::cuda

@@ -13,13 +13,13 @@
 namespace adjoint {
 
 struct StftOptions {
-  /// Elements from one frame's start to the next's; 0 stands for n_fft / 4.
+  /// Elements from one frame's start to the next's; 0 means n_fft / 4.
   std::int64_t hop_length = 0;
-  /// The length of the window, which is centred in a frame with zeros around it; 0 stands for n_fft.
+  /// The length of the window, which is centred in a frame with zeros around it; 0 means n_fft.
   std::int64_t win_length = 0;
   /// (win_length); undefined: ones.
   Tensor window = {};
-  /// True: frame t's middle is at t hop_length, and n_fft / 2 elements are padded at each end. False: frame t starts
+  /// True: frame t's middle is at t hop_length, and n_fft / 2 elements are padded at each end. If false, frame t starts
   /// there.
   bool center = true;
   Named<PadMode> pad_mode = PadMode::kReflect;
@@ -57,9 +57,9 @@ struct IstftOptions {
 ADJOINT_API Tensor istft(const Tensor& x, std::int64_t n_fft, const IstftOptions& options = {});
 
 struct SpectrogramOptions {
-  /// 0 stands for win_length / 2.
+  /// 0 means win_length / 2.
   std::int64_t hop_length = 0;
-  /// 0 stands for n_fft.
+  /// 0 means n_fft.
   std::int64_t win_length = 0;
   /// Undefined: the periodic Hann window.
   Tensor window = {};

@@ -175,7 +175,7 @@ void for_blocks(const SoftmaxAttr& attr, std::int64_t copies, const Block& block
   parallel_ranges(attr.outer * blocks, std::max<std::int64_t>(1, kTaskElements / (extent * most)),
                   [&](std::int64_t begin, std::int64_t end) {
                     ScratchVector<A> memory;
-                    memory.reserve(room);  // not initialised: a block writes what it reads
+                    memory.reserve(room);  // not initialised: a block writes before it reads
                     for (std::int64_t item = begin; item < end; ++item) {
                       const std::int64_t column = item % blocks * kColumns;
                       const Rows rows{extent, std::min(kColumns, inner - column), inner};

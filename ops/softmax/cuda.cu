@@ -1,7 +1,6 @@
-// softmax on CUDA. If some threads of a block can hold a row, it is read once, into registers, and written once,
-// whether its elements are neighbours or interleaved with neighbouring rows'. Otherwise a reduction computes each row's
-// sum, and a second kernel writes; with many interleaved rows one thread does both for one row. Shapes alone determine
-// the method.
+// softmax on CUDA. If some threads of a block can hold a row, it is read once, into registers, and written once, even
+// if its elements are interleaved with neighbouring rows'. Otherwise a reduction computes each row's sum, and a second
+// kernel writes; with many interleaved rows one thread does both for one row. Shapes alone determine the method.
 #include <adjoint/core/cuda/pack.h>
 #include <adjoint/ops/softmax/kernels.h>
 #include <adjoint/core/cuda/lanes.cuh>
@@ -16,7 +15,7 @@ namespace adjoint::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-// The most elements of a row that a thread holds, if V move at once.
+// The most elements of a row that a thread holds, if V move together.
 template <class Task, int V>
 inline constexpr int kHeld = (V > 1 ? 32 : 16) / Task::kOperands;
 constexpr std::int64_t kManyColumns = 32768;  // this many threads with one row each keep a GPU busy
@@ -113,7 +112,7 @@ __device__ void combine_held(A (&values)[kSums], A (*shared)[kThreads], int lane
   }
 }
 
-// `lanes` threads, a power of two, hold a row of neighbouring elements, V of which move at once, or (kBeside) V
+// `lanes` threads, a power of two, hold a row of neighbouring elements, V of which move together, or (kBeside) V
 // neighbouring rows whose elements are `inner` apart, with the next rows in neighbouring threads. `count`: the number
 // of rows, or of groups of V.
 template <class Task, int V, bool kBeside>

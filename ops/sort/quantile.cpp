@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kQuantile = "quantile";
 
-// How much of the way from element floor(rank) to the next one is gone.
+// The fraction of the way from element floor(rank) to the next one.
 double share_of_step(std::string_view interpolation, double rank) {
   const double below = std::floor(rank), share = rank - below;
   if (interpolation == "lower") return 0.0;
@@ -57,7 +57,7 @@ Tensor quantiles(const Tensor& x, const std::vector<double>& qs, const QuantileO
   Shape along = Dims::filled(from.shape().size(), 1);
   along[at] = count;
   const Tensor share = Tensor::from_vector(shares, along, {.dtype = sorted.dtype()}).to(x.device());
-  // NaNs stand last.
+  // NaNs come last.
   const Tensor last = sorted.narrow(axis, extent - 1, 1);
   const Tensor between = lerp(elements(below), elements(above), share);
   const Tensor all = movedim(where(isnan(last), last, between), axis, 0).to(x.dtype());

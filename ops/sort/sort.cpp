@@ -75,7 +75,7 @@ struct Sortable {
   }
 };
 
-// Without axes where the operand has none.
+// Without axes if the operand has no axes.
 Tensor like_operand(const Tensor& result, const Tensor& operand) {
   return operand.dim() == 0 ? result.reshape({}) : result;
 }
@@ -129,7 +129,7 @@ std::pair<Tensor, Tensor> median(const Tensor& x, std::int64_t axis, bool keepdi
   const Tensor places = from.places(false);
   const std::int64_t middle = (from.extent() - 1) / 2;
   if (!is_floating_point(x.dtype())) return taken(from, places.narrow(from.axis, middle, 1), keepdim, x);
-  // NaNs stand behind all numbers: the first of them behind as many as there are.
+  // NaNs follow all numbers, so the count of numbers is the first NaN's place.
   const Tensor numbers = logical_not(isnan(from.x.detach())).sum(from.axis, true);
   const Tensor wanted = where(numbers == from.extent(), middle, numbers);
   return taken(from, gather(places, from.axis, wanted), keepdim, x);

@@ -24,7 +24,7 @@ Tensor comes_before(const Tensor& element, const Tensor& value, bool right) {
   return logical_or(before, below_nan);
 }
 
-// (extent), bool: whether a slice of `sorted` (extent, size) differs from the one before it.
+// (extent), bool: true if a slice of `sorted` (extent, size) differs from the one before it.
 Tensor begins_of_runs(const Tensor& sorted) {
   const std::int64_t extent = sorted.size(0);
   const Tensor differs = any(sorted.narrow(0, 1, extent - 1) != sorted.narrow(0, 0, extent - 1), 1);

@@ -136,7 +136,7 @@ struct TriangleAttr {
   std::int64_t offset;
 };
 
-// Of all integers, ONNX Runtime takes int64 alone.
+// ONNX Runtime accepts no integers but int64.
 OnnxValue triangle_onnx(OnnxCall& call, const TriangleAttr& attr) {
   const DType dtype = call.in[0].dtype();
   const bool widens = dtype == kInt32 || dtype == kUInt8;

@@ -15,8 +15,8 @@ namespace adjoint {
 /// diagonal's elements along a new last one. A view. Throws Error if the axes are the same.
 ADJOINT_API Tensor diagonal(const Tensor& x, std::int64_t offset = 0, std::int64_t axis1 = 0, std::int64_t axis2 = 1);
 
-/// For a vector (n), the square matrix that has it as diagonal `offset`, and zeros elsewhere; for a matrix, a copy of
-/// its diagonal. Throws Error for other numbers of axes.
+/// For a vector (n), the square matrix with this diagonal `offset`, and zeros elsewhere; for a matrix, a copy of its
+/// diagonal. Throws Error for other numbers of axes.
 ADJOINT_API Tensor diag(const Tensor& x, std::int64_t offset = 0);
 
 /// The matrices of the last two axes, with zeros above diagonal `offset` and below it. Throws Error for fewer axes.

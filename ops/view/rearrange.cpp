@@ -72,7 +72,7 @@ OnnxValue repeat_onnx(OnnxCall& call, const Dims& repeats) {
   return call.add("Tile", {whole, call.integers(std::vector(repeats.begin(), repeats.end()))});
 }
 
-// An axis (extent) becomes (1, extent), is expanded, and merged again: all axes at once if the rank allows.
+// An axis (extent) becomes (1, extent), is expanded, and merged again: all axes together if the rank allows.
 Tensor repeated(const Tensor& x, Shape from, const Shape& to, const Dims& repeats) {
   Tensor result = x.reshape(from);
   if (2 * from.size() <= kMaxRank) {

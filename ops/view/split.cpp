@@ -1,7 +1,7 @@
 // split, chunk and unbind: views of all parts of an axis, as one call on the tape.
 //
-// A narrow() for each part would be as many gradients of x's size, mostly zeros, to be added up: a loop over the steps
-// of a sequence would take time that grows with the square of its length.
+// A narrow() for each part would add up as many gradients of x's size, mostly zeros: the time of a loop over a
+// sequence's steps would grow with the square of its length.
 #include <adjoint/core/autograd/node.h>
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/base/check.h>

@@ -1,4 +1,4 @@
-// Functions beside Tensor's view members (reshape, permute, narrow, expand, ...), whose gradients they complete, and
+// Functions besides Tensor's view members (reshape, permute, narrow, expand, ...), whose gradients they complete, and
 // others that only rearrange elements. Any dtype; differentiable, to any order, unless stated otherwise. Axes may be
 // negative, counted from the end. Throws Error for undefined tensors and for an axis that x does not have.
 #pragma once
@@ -45,16 +45,16 @@ ADJOINT_API std::vector<Tensor> unbind(const Tensor& x, std::int64_t axis = 0);
 /// and for a negative one.
 ADJOINT_API Tensor repeat(const Tensor& x, const Dims& repeats);
 
-/// Each element of `axis` `repeats` times in a row; without an axis, of the elements in row-major order: a copy. Throws
-/// Error for a negative number.
+/// A copy with each element of `axis` `repeats` times in a row; without an axis, of all elements in row-major order.
+/// Throws Error for a negative number.
 ADJOINT_API Tensor repeat_interleave(const Tensor& x, std::int64_t repeats, std::optional<std::int64_t> axis = {});
 /// Element i repeats[i] times: repeats (extent) or (1), int64 or int32, whose values the call waits for. Throws Error,
 /// too, for other shapes and dtypes.
 ADJOINT_API Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<std::int64_t> axis = {});
 
-/// Of vectors (or scalars) of n1 to nk elements, one tensor (n1, ..., nk) each, in which element i of the vector
-/// stands wherever the index along its axis is i: views. With "xy" in place of "ij" the first two axes change places.
-/// Throws Error for no tensor, several dtypes or devices, tensors of more axes, and other names.
+/// Of vectors (or scalars) of n1 to nk elements, one tensor (n1, ..., nk) each, which equals element i of the vector
+/// wherever the index along its axis is i: views. With "xy" in place of "ij" the first two axes change places. Throws
+/// Error for no tensor, several dtypes or devices, tensors of more axes, and other names.
 ADJOINT_API std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, std::string_view indexing = "ij");
 
 /// x with the order of elements along `axes` reversed: a copy. Throws Error for an axis that is named twice.

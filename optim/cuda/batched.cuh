@@ -1,4 +1,4 @@
-// One launch over many tensors: each block takes one chunk of one tensor. For .cu files of optim.
+// One launch over many tensors: each block handles one chunk of one tensor. For .cu files of optim.
 //
 // A table of the tensors' addresses travels as the kernel's argument, so nothing is allocated or copied. Chunks depend
 // on the sizes alone, never on the device.

@@ -15,7 +15,7 @@ using adjoint::cuda::Workspace;
 template <class T>
 constexpr int kPack = static_cast<int>(16 / sizeof(T));
 
-// Elements per block: as many bytes for 16-bit elements as for float32, all in flight at once.
+// Elements per block: as many bytes for 16-bit elements as for float32, all in flight together.
 constexpr std::int64_t chunk_elements(std::size_t element_size) { return element_size == 2 ? 2 * kChunk : kChunk; }
 
 // Combines the threads' values by halves; thread 0 gets the result.
@@ -36,7 +36,7 @@ __device__ double combine_block(const Norm& rule, double value) {
 }
 
 // Adds the squares of the pack's first `count` 16-bit elements to `total`. Each square is exact in float32, and their
-// sum has only a few roundings, so one number is converted to double and not each element, which would take longer than
+// sum has only a few roundings, so one number is converted to double. Converting each element would be slower than
 // reading their bytes. Returns false, and adds nothing, if float32 cannot hold the sum: the squares are too large, or
 // so small that digits may be lost.
 template <class T>

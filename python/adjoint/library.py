@@ -9,6 +9,7 @@ import weakref
 from adjoint import __version__
 
 Pair = ctypes.c_int64 * 2
+Depth = ctypes.c_int64 * 6  # of image, feature, kernel, stride, padding and dilation
 
 
 class Geometry(ctypes.Structure):
@@ -25,6 +26,7 @@ class Geometry(ctypes.Structure):
         ("stride", Pair),
         ("padding", Pair),
         ("dilation", Pair),
+        ("depth", Depth),
     ]
 
 

@@ -121,7 +121,7 @@ TEST_F(AudioFiles, OggFilesThatLostSomethingAreDamaged) {
   }
 }
 
-// A broken file once took the descriptor of whatever another thread had opened meanwhile.
+// A broken file must not close a descriptor that another thread has opened meanwhile.
 TEST_F(AudioFiles, ABrokenFileHarmsNoOther) {
   const Tensor sound = steps(1, 20000);
   write_audio(folder / "good.flac", sound, 8000);

@@ -1,4 +1,4 @@
-// Sound files that are damaged, were never finished, or do not say how long they are.
+// Sound files that are damaged, were never finished, or do not state their length.
 #include <adjoint/data/audio/audio.h>
 
 #include <adjoint/core/base/file.h>
@@ -256,7 +256,7 @@ TEST_F(DamagedAudio, AWavFileThatWasNeverFinishedHasTheFramesThatItHolds) {
   EXPECT_EQ(read(wav_header("RF64", 0xffffffff, 0xffffffff, ds64(0)) + samples), want);
 
   EXPECT_TRUE(read(wav_header("RIFF", 36, 0)).empty());
-  EXPECT_TRUE(read(wav_header("RIFF", 48, 0) + list).empty());  // which says that it has none, and goes on
+  EXPECT_TRUE(read(wav_header("RIFF", 48, 0) + list).empty());  // which states that it has none, and continues
   EXPECT_TRUE(read(wav_header("RIFF", 61, 0) + list + "note" + little(5, 4) + "12345").empty());
 }
 

@@ -5,7 +5,12 @@
 
 #include <zlib.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <initializer_list>
+#include <string>
+#include <vector>
 
 namespace adjoint::data {
 
@@ -57,6 +62,49 @@ inline Bytes idx_header(std::uint8_t type, const std::vector<std::uint32_t>& ext
   }
   return file;
 }
+
+/// A NIfTI-1 file that is put together byte by byte.
+struct NiftiFile {
+  bool big_endian = false;
+  std::vector<std::int16_t> dim{3, 2, 3, 4};  // the number of axes, and their extents, the fastest first
+  std::int16_t type = 2, bits = 8;
+  std::vector<float> spacing{0.5F, 0.75F, 2.0F};
+  float offset = 352.0F, slope = 0.0F, intercept = 0.0F;
+  std::string magic{"n+1\0", 4};
+  std::int32_t header_bytes = 348;
+
+  template <class T>
+  void put(Bytes& file, std::size_t at, T value) const {
+    std::array<std::uint8_t, sizeof(T)> part;
+    std::memcpy(part.data(), &value, sizeof(T));
+    if (big_endian) std::reverse(part.begin(), part.end());
+    if (file.size() < at + sizeof(T)) file.resize(at + sizeof(T));
+    std::copy(part.begin(), part.end(), file.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+
+  /// The file up to its elements.
+  Bytes header() const {
+    Bytes file(352, 0);
+    put(file, 0, header_bytes);
+    for (std::size_t i = 0; i < dim.size(); ++i) put(file, 40 + 2 * i, dim[i]);
+    put(file, 70, type);
+    put(file, 72, bits);
+    for (std::size_t i = 0; i < spacing.size(); ++i) put(file, 80 + 4 * i, spacing[i]);
+    put(file, 108, offset);
+    put(file, 112, slope);
+    put(file, 116, intercept);
+    std::copy(magic.begin(), magic.end(), file.begin() + 344);
+    if (offset > 352.0F && offset < 4096.0F) file.resize(static_cast<std::size_t>(offset));
+    return file;
+  }
+  /// With elements of T.
+  template <class T>
+  Bytes with(const std::vector<T>& elements) const {
+    Bytes file = header();
+    for (const T element : elements) put(file, file.size(), element);
+    return file;
+  }
+};
 
 /// One member of a gzip file.
 inline Bytes gzip(const Bytes& bytes) {

@@ -17,7 +17,7 @@
 namespace adjoint::data {
 namespace {
 
-/// Example i as `make` makes it; of some of them, nothing.
+/// Example i as `make` makes it; some are empty.
 class Large final : public Dataset {
  public:
   using Make = std::function<Example(std::int64_t index, Generator& generator)>;

@@ -150,7 +150,7 @@ TEST(Collation, ErrorsNameTheTensor) {
   };
   const std::vector<Example> two{{Tensor::zeros({2, 3}), {}, {{"w", Tensor::zeros({})}}},
                                  {Tensor::zeros({2, 4}), {}, {{"w", Tensor::zeros({})}}}};
-  EXPECT_EQ(collated({.names = {}}, two), "pad_examples: names must say what is padded; got none");
+  EXPECT_EQ(collated({.names = {}}, two), "pad_examples: names must list the fields to pad; got none");
   EXPECT_EQ(collated({}, {}), "pad_examples: a batch must have at least one example; got none");
   EXPECT_EQ(collated({.names = {"v"}}, two), "pad_examples: every example must have 'v'; got input, w");
   EXPECT_EQ(collated({.names = {"target"}}, two), "pad_examples: every example must have 'target'; got input, w");

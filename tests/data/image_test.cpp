@@ -108,7 +108,7 @@ TEST(Image, WritesFilesAtomicallyByExtension) {
   EXPECT_EQ(message_of([&] { write_image(folder / "c.tiff", image); }),
             "write_image: the path must end in .png, .jpg or .jpeg; got '" + (folder / "c.tiff").string() + "'");
   EXPECT_EQ(message_of([&] { write_png(folder / "none" / "a.png", image); }),
-            "write_png: cannot create a file beside '" + (folder / "none" / "a.png").string() +
+            "write_png: cannot create a file next to '" + (folder / "none" / "a.png").string() +
                 "': No such file or directory");
   ASSERT_EQ(::mkfifo((folder / "pipe.png").c_str(), 0600), 0);
   EXPECT_EQ(message_of([&] { write_image(folder / "pipe.png", image); }),
@@ -233,7 +233,7 @@ TEST(Image, ExifBlocksOfAnyShapeAreSurvived) {
   changed[18] = 9;
   EXPECT_EQ(exif_orientation(changed), 1);
   changed = block;
-  changed[4] = 0xff;  // the directory lies outside
+  changed[4] = 0xff;  // the directory is outside
   EXPECT_EQ(exif_orientation(changed), 1);
   for (const std::uint8_t type : {0, 2, 5, 7, 10, 11, 12, 13, 255}) {  // no whole numbers, or no type
     changed = block;
@@ -269,7 +269,7 @@ TEST(Image, ExifOrientationOfEveryWholeNumber) {
   // Only a LONG reads four bytes; 65,536 + 6 is no orientation.
   EXPECT_EQ(exif_orientation(tiff(false, {{0x12, 1, 4, 0, 1, 0, 0, 0, 6, 0, 1, 0}})), 1);
   EXPECT_EQ(exif_orientation(tiff(false, {{0x12, 1, 3, 0, 1, 0, 0, 0, 6, 0, 1, 0}})), 6);
-  // Several values: the first counts, and more than four bytes of them lie behind the directory, at byte 26.
+  // Several values: the first counts, and more than four bytes of them follow the directory, at byte 26.
   EXPECT_EQ(exif_orientation(tiff(false, {{0x12, 1, 3, 0, 2, 0, 0, 0, 6, 0, 3, 0}})), 6);
   EXPECT_EQ(exif_orientation(tiff(false, {{0x12, 1, 3, 0, 3, 0, 0, 0, 26, 0, 0, 0}}, {5, 0, 3, 0, 4, 0})), 5);
   EXPECT_EQ(exif_orientation(tiff(true, {{1, 0x12, 0, 4, 0, 0, 0, 2, 0, 0, 0, 26}}, {0, 0, 0, 7, 0, 0, 0, 1})), 7);

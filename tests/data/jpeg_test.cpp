@@ -157,7 +157,7 @@ TEST(Jpeg, RestartMarkersThatAreNotTheNextResynchronise) {
 }
 
 TEST(Jpeg, BadCodesAreFoundInMemoryAndInFiles) {
-  // Large enough for libjpeg's fast decoder, which takes an invalid code for a zero.
+  // Large enough for libjpeg's fast decoder, which reads an invalid code as a zero.
   const BlockJpeg jpeg = noisy(64, 64);
   Bytes file = jpeg.file();
   const std::size_t middle = jpeg.header().size() + jpeg.intervals()[0].size() / 4;

@@ -90,7 +90,7 @@ TEST(LoaderPlace, GoesOnAtTheFirstExampleThatDidNotComeWhereItIsToldTo) {
   EXPECT_EQ(rest(short_one).size(), 20U);
 
   DataLoaderState own = saved.state();
-  own.batch_size = 0;  // nobody says of which loader
+  own.batch_size = 0;  // without its loader
   DataLoader other(dataset, {.batch_size = 4, .workers = 0});
   other.load_state(own);
   EXPECT_EQ(rest(other).front(), 12);
@@ -157,7 +157,7 @@ concept HasBegin = requires(L&& loader) {
 };
 static_assert(HasBegin<DataLoader&> && !HasBegin<DataLoader>);  // an iterator keeps a reference to its loader
 
-/// The result of `f` in a process of its own; "hangs" if it does not end.
+/// The result of `f` in a separate process; "hangs" if it does not end.
 std::string in_child(const std::function<std::string()>& f) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::pipe(ends.data()), 0);
@@ -180,7 +180,7 @@ std::string in_child(const std::function<std::string()>& f) {
   return WIFEXITED(status) ? said : "hangs";
 }
 
-// 48 numbers, of which the first 8 come at once. The others wait.
+// 48 numbers, of which the first 8 come immediately. The others wait.
 class Waiting final : public Dataset {
  public:
   std::int64_t size() const override { return 48; }
@@ -222,7 +222,7 @@ TEST(LoaderPlace, AForkedProcessIsToldThatItHasNoWorkers) {
       } catch (const Error& error) {
         text += error.what();
       }
-      text += "|" + std::to_string(rest(*loader).size());  // with workers of its own
+      text += "|" + std::to_string(rest(*loader).size());  // with separate workers
       loader->next();
       int first = -1;
       for (const Example& batch : *loader) {  // the next epoch
@@ -235,7 +235,7 @@ TEST(LoaderPlace, AForkedProcessIsToldThatItHasNoWorkers) {
     EXPECT_EQ(said,
               workers == 0
                   ? "8.|36|0"
-                  : "DataLoader: an epoch must go on in the process in which it began, which has its workers; got "
+                  : "DataLoader: an epoch must continue in the process in which it began, which has its workers; got "
                     "one that was forked from it meanwhile; fork between epochs, or set workers to 0|40|0");
     EXPECT_EQ(in_child([&] {
                 loader.reset();
@@ -249,7 +249,7 @@ TEST(LoaderPlace, AForkedProcessIsToldThatItHasNoWorkers) {
               }),
               "8");
     dataset.release();
-    EXPECT_EQ(rest(*loader).size(), 40U);  // the parent's own goes on
+    EXPECT_EQ(rest(*loader).size(), 40U);  // the parent's continues
   }
 }
 

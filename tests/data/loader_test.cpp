@@ -27,7 +27,7 @@ namespace {
 constinit thread_local int threads_until_failure = -1;
 }  // namespace
 
-// A sanitizer's pthread_create, if the program has one: it must be told of threads.
+// A sanitizer's pthread_create, if the program has one: it must know all threads.
 extern "C" __attribute__((weak)) decltype(pthread_create) __interceptor_pthread_create;
 
 // Stands before the system's in this program.
@@ -311,7 +311,7 @@ TEST(DataLoader, RethrowsInTheBatchsTurn) {
   }
 }
 
-/// Pictures of two sizes; for odd numbers, none.
+/// Pictures of two sizes; for odd numbers, empty.
 class Uneven final : public Dataset {
  public:
   explicit Uneven(bool lacks_target) : lacks_target_(lacks_target) {}

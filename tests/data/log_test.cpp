@@ -1,4 +1,5 @@
 #include <adjoint/data/log.h>
+#include <adjoint/data/log_record.h>
 
 #include <adjoint/core/base/file.h>
 #include <adjoint/tests/support/errors.h>

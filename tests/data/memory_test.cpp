@@ -1,4 +1,4 @@
-// Memory of the codecs: the most that a file can make them allocate, and their behaviour if there is none.
+// Memory of the codecs: the most that a file can make them allocate, and their behaviour without memory.
 #include <adjoint/data/image.h>
 #include <adjoint/tests/data/image_files.h>
 #include <adjoint/tests/support/failing_new.h>
@@ -19,7 +19,7 @@
 namespace adjoint::data {
 namespace {
 
-/// The result of `call` in a process of its own, with at most `more` bytes of data beyond those at its start.
+/// The result of `call` in a separate process, with at most `more` bytes of data beyond those at its start.
 std::string in_small_process(std::size_t more, const std::function<std::string()>& call) {
   int ends[2];
   if (::pipe(ends) != 0) return "no pipe";

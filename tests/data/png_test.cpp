@@ -78,7 +78,7 @@ TEST(Png, DamagedTransparencyIsAnError) {
 }
 
 TEST(Png, BoundsInBytes) {
-  // 16,384 x 16,384 pixels of RGBA in 16 bits: a file of 2 MB can hold them, and they take 2 GB as stored.
+  // 16,384 x 16,384 pixels of RGBA in 16 bits: a file of 2 MB can hold them, and they need 2 GB as stored.
   Bytes file = png_header(16384, 16384, 16, 6);
   append(file, png_chunk("IDAT", Bytes(2'100'000)));
   EXPECT_EQ(message_of([&] { decode_image(file, {}, "a.png"); }),

@@ -165,7 +165,7 @@ TEST(Progress, WideCharactersTakeTheirColumns) {
   EXPECT_EQ(line("訓練データ", 12), "訓練データ ");
   EXPECT_EQ(line("訓練データ", 11), "訓練データ");
   EXPECT_EQ(line("訓練データ", 10), "訓練デー");            // half a character does not fit
-  EXPECT_EQ(line("e\u0301a\u0308", 4), "e\u0301a\u0308 ");  // accents take no column
+  EXPECT_EQ(line("e\u0301a\u0308", 4), "e\u0301a\u0308 ");  // accents need no column
   EXPECT_EQ(line("🎈🎈", 5), "🎈🎈");
   EXPECT_EQ(line("\u2764\ufe0f\u2764\ufe0f", 5), "\u2764\ufe0f\u2764\ufe0f");
   EXPECT_EQ(line("\u2764\ufe0f\u2764\ufe0f", 4), "\u2764\ufe0f\u2764");

@@ -187,7 +187,7 @@ TEST(Source, ErrorsNameTheRule) {
   EXPECT_EQ(message_of([&] { loader.next(); }), "Source::open: there must be a reader; got none for part 0");
 }
 
-// Batches on a GPU equal those on the CPU, whichever side waits; the place is that of the batch in use.
+// Batches on a GPU equal those on the CPU, for waits on both sides; the place is that of the batch in use.
 TEST(SourceCuda, BatchesReachTheGpuBesideItsWork) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
   const Numbered source({40, 40});

@@ -75,7 +75,7 @@ TEST(RandomSplit, GivesEachExampleToOnePart) {
   EXPECT_ERROR(random_split(numbers, {7, 4}), "random_split: lengths must not be negative and must add up to", "7, 4");
   EXPECT_ERROR(random_split(numbers, {11, -1}), "random_split: lengths must not be negative");
   EXPECT_ERROR(random_split(numbers, {0.5, 0.4}), "random_split: shares must not be negative and must add up to 1");
-  EXPECT_ERROR(random_split(numbers, {}), "random_split: there must be a length at least");
+  EXPECT_ERROR(random_split(numbers, {}), "random_split: there must be at least one length");
 }
 
 TEST(ConcatDataset, GoesThroughOneAfterTheOther) {
@@ -85,7 +85,7 @@ TEST(ConcatDataset, GoesThroughOneAfterTheOther) {
   EXPECT_EQ(inputs_of(all), (std::vector<double>{0, 1, 2, 10, 11, 0, 1, 2}));
   Generator generator(0);
   EXPECT_ERROR(all.get(8, generator), "ConcatDataset: an index must be below the number of examples; got 8 of 8");
-  EXPECT_ERROR(ConcatDataset({}), "ConcatDataset: there must be a dataset at least");
+  EXPECT_ERROR(ConcatDataset({}), "ConcatDataset: there must be at least one dataset");
 }
 
 TEST(MakeGrid, PutsPicturesInRows) {

@@ -1,6 +1,6 @@
 // Runs the registry of operators (support/operator_cases.h) on the requests of differential.py: numbers of 8 bytes and
-// raw elements on stdin, and the answers in the same form on stdout. It is a process of its own, so that anything that
-// ends it is a finding.
+// raw elements on stdin, and the answers in the same form on stdout. It is a separate process, so that any end of it is
+// a finding.
 //
 //   first: the number of cases, and for each its name, the dtypes it takes, whether it is differentiable, and its
 //   results' tolerance

@@ -127,7 +127,7 @@ TEST(DataParallel, LossesAreThoseOfTheWholeBatchInTF32) {
   const Precision before = float32_precision();
   set_float32_precision(Precision::kTF32);
   manual_seed(11);
-  nn::Sequential net = network(32), whole = network(32);  // as many channels as TF32's products take
+  nn::Sequential net = network(32), whole = network(32);  // as many channels as TF32's products need
   convert_sync_batchnorm(net);
   net.to(kFloat32), whole.to(kFloat32);
   DataParallel model(net);

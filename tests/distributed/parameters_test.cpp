@@ -18,7 +18,7 @@
 namespace adjoint::distributed {
 namespace {
 
-// y = w x, with w = 0, so that a sweep's gradient is x, whatever w is.
+// y = w x, with w = 0, so that a sweep's gradient is x.
 nn::Linear scale() {
   nn::Linear net(1, 1, {.bias = false});
   net.to(kFloat64);
@@ -29,7 +29,7 @@ nn::Linear scale() {
 Tensor number(double value) { return Tensor::full({1, 1}, value, options(kFloat64)); }
 double item(const nn::Linear& net) { return net.weight.tensor().item<double>(); }
 
-// In each step another rank's loss is of something else; the first is rank 0's, which says the order of buckets.
+// In each step another rank has a different loss; the first is rank 0's, which determines the order of buckets.
 void one_rank_leaves_all_out(bool through_model) {
   nn::Linear net = scale();
   DataParallel model(net, {.find_unused_parameters = true});

@@ -1,4 +1,4 @@
-// distributed_worker FAULT: ranks take steps, on GPUs if there are any, and rank 1 does something that no rank should.
+// distributed_worker FAULT: ranks make steps, on GPUs if there are any, and rank 1 does something that no rank should.
 // The others print the error that they get and end with 3. `distributed_worker gpus` prints the number of GPUs.
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/base/error.h>

@@ -101,7 +101,7 @@ TEST(Autoencoder, ACodebookBeginsAtVectorsOfTheBatchAndFollowsTheirMeans) {
   for (int i = 0; i < 2000; ++i) book.update(vectors, book.nearest(vectors), chances);
   EXPECT_NEAR(table()[0], 1.5F, 1e-4);
   EXPECT_NEAR(table()[1], 9.5F, 1e-4);
-  // Vectors that one code alone is nearest to: the other one comes to them.
+  // Vectors that are all nearest to one code: the other code moves to them.
   const Tensor far = Tensor::from_vector({20.F, 20.F, 24.F, 24.F}, {1, 1, 2, 2});
   for (int i = 0; i < 2000; ++i) book.update(far, book.nearest(far), chances);
   EXPECT_NEAR(std::min(table()[0], table()[1]), 20.F, 1e-3);

@@ -1,4 +1,4 @@
-// The loop's checkpoints, which a thread writes beside the steps: failures are reported, and nothing is lost.
+// The loop's checkpoints, which a thread writes during the steps: failures are reported, and nothing is lost.
 #include "example_tool.h"
 #include "resumed_training.h"
 
@@ -80,7 +80,7 @@ class Checkpoints : public ExampleTool {
     const auto file = adjoint::nn::load_safetensors(checkpoint(name));
     return nlohmann::json::parse(file.metadata.at("values"))["loop.step"];
   }
-  /// The checkpoint is that of a training that nothing happened to.
+  /// The checkpoint equals that of an undisturbed training.
   void expect_undisturbed(const std::string& name) {
     adjoint::manual_seed(4);
     Walk undisturbed;

@@ -1,4 +1,4 @@
-// The loop's curve: its contents besides losses and measured values.
+// The loop's curve: its contents other than losses and measured values.
 #include "example_tool.h"
 
 #include "common/training.h"

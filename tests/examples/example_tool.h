@@ -1,4 +1,4 @@
-// Shared by the tests of example programs: a folder of their own, and running the program in it.
+// Shared by the tests of example programs: a temporary folder, and running the program in it.
 #pragma once
 
 #include <adjoint/tests/support/sanitized.h>
@@ -46,11 +46,11 @@ class ExampleTool : public testing::Test {
     read_output();
     return WEXITSTATUS(status);
   }
-  /// Interrupts the program once it has told a test, twice, as a terminal and a wrapper do, and returns its exit code;
-  /// `meanwhile` runs before.
+  /// Interrupts the program after its first printed test, twice, as a terminal and a wrapper do, and returns its exit
+  /// code; `meanwhile` runs before.
   int run_interrupted(const std::string& arguments, int signal = SIGINT, const std::function<void()>& meanwhile = {}) {
     std::filesystem::remove(log());
-    const std::string line = "exec " + command(arguments) + " 2>&1";  // not in the child, where nothing may allocate
+    const std::string line = "exec " + command(arguments) + " 2>&1";  // not in the child, which must not allocate
     const pid_t child = fork();
     if (child == 0) {
       execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);

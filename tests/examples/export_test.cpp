@@ -46,6 +46,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"super_resolution", "--batch 2 --patch 8 --features 4 --layers 1", {2, 1, 9, 7}, {2, 1, 18, 14}},
         Case{"segmentation", "--batch 2 --patch 16 --features 8 --depth 1", {2, 3, 32, 40}, {2, 5, 32, 40}},
+        Case{"diffusion",
+             "--batch 2 --features 8 --sampling-steps 1 --compared 2 --classifier-steps 2",
+             {2, 3, 32, 32},
+             {2, 3, 32, 32}},
         Case{"gan", "--batch 4 --features 4 --latent 8 --classifier-steps 2", {3, 8}, {3, 3, 32, 32}},
         Case{"autoencoder", "--batch 4 --features 4 --latent 8", {2, 3, 32, 32}, {2, 3, 32, 32}},
         Case{"vocoder",
@@ -53,6 +57,10 @@ INSTANTIATE_TEST_SUITE_P(
              "--discriminator-channels 1 --clock 0",
              {2, 80, 5},
              {2, 1, 1280}},
+        Case{"amp",
+             "--batch 2 --channels 4 --layers 4 --sample-rate 8000 --segment 256 --seconds 2",
+             {2, 1, 70},
+             {2, 1, 70}},
         Case{"text", "--batch 2 --layers 1 --heads 2 --width 8 --context 8", {3, 8}, {3, 8, 256}, adjoint::kInt64}),
     [](const auto& one) { return std::string(one.param.program); });
 

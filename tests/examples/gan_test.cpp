@@ -1,7 +1,8 @@
 #include "example_tool.h"
 #include "resumed_training.h"
 
-#include "gan/frechet.h"
+#include "common/frechet.h"
+#include "common/squares.h"
 #include "gan/networks.h"
 #include "gan/sample.h"
 #include "gan/trainer.h"
@@ -33,14 +34,18 @@ namespace fs = std::filesystem;
 namespace data = adjoint::data;
 using adjoint::Shape;
 using adjoint::Tensor;
+using examples::Classifier;
 using examples::drawn_batch;
 using examples::drawn_set;
 using examples::drawn_shape;
+using examples::frechet_distance;
+using examples::Gaussian;
+using examples::gaussian_of;
 using examples::kPictureExtent;
 
 TEST(Gan, FrechetDistanceOfGaussiansIsTheClosedForm) {
   const Gaussian a{{1.0, 2.0}, {4.0, 0.0, 0.0, 9.0}}, b{{0.0, 4.0}, {1.0, 0.0, 0.0, 16.0}};
-  // Of diagonal covariances, the deviations' distance: (2 - 1)^2 + (3 - 4)^2, beside the means' 1 + 4.
+  // For diagonal covariances, the deviations' distance: (2 - 1)^2 + (3 - 4)^2, plus the means' 1 + 4.
   EXPECT_NEAR(frechet_distance(a, b), 7.0, 1e-12);
   EXPECT_NEAR(frechet_distance(a, a), 0.0, 1e-12);
   // A = I: sum of (1 - sqrt of B's eigenvalues)^2; those of {5, 4, 4, 5} are 1 and 9.

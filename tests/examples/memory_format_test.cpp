@@ -7,6 +7,7 @@
 #include "autoencoder/vqvae.h"
 #include "common/memory_format.h"
 #include "common/squares.h"
+#include "diffusion/trainer.h"
 #include "gan/trainer.h"
 #include "segmentation/predict.h"
 #include "segmentation/trainer.h"
@@ -55,7 +56,7 @@ TEST(MemoryFormatOption, AutoIsChannelsLastWhereConvolutionsReadIt) {
   EXPECT_EQ(memory_format_of("contiguous", adjoint::kCPU, "bf16"), kContiguous);
 }
 
-/// Counts the results of convolutions in `net` while f runs: all of several channels and pixels, and those of them in
+/// Counts the results of convolutions in `net` while f runs: all with several channels and pixels, and those in
 /// channels_last.
 template <class F>
 std::pair<int, int> results_of(const nn::Module& net, const F& f) {
@@ -114,6 +115,12 @@ TEST(MemoryFormatOption, NetworksComputeInTheFormatOfTheirFilters) {
     expect_both_formats("UNet " + norm, unet,
                         [&] { return scores(unet, data::to_uint8(pictures[0]), adjoint::kCPU, 16); });
   }
+
+  diffusion::Denoiser denoiser({.features = 8, .heads = 2});
+  denoiser.eval();
+  for (const Tensor& parameter : denoiser.parameters()) parameter.detach().add_(Tensor::rand(parameter.shape()), 0.01);
+  const Tensor times = Tensor::full({1}, 300, {.dtype = adjoint::kInt64});
+  expect_both_formats("Denoiser", denoiser, [&] { return denoiser(in_format(pictures, format_of(denoiser)), times); });
 
   gan::Generator generator({.latent = 8, .features = 4});
   generator.eval();
@@ -259,6 +266,8 @@ INSTANTIATE_TEST_SUITE_P(
     Examples, MemoryFormatTool,
     testing::Values(Case{"super_resolution", "--batch 2 --patch 8 --features 4 --layers 1", "upscale"},
                     Case{"segmentation", "--batch 2 --patch 16 --features 8 --depth 1", "predict"},
+                    Case{"diffusion", "--batch 2 --features 8 --sampling-steps 1 --compared 2 --classifier-steps 2",
+                         "sample --steps 1"},
                     Case{"gan", "--batch 4 --features 4 --latent 8 --classifier-steps 2", "sample"},
                     Case{"autoencoder", "--batch 4 --features 4 --latent 8", "sample"}),
     [](const auto& one) { return std::string(one.param.program); });

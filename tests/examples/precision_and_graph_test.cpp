@@ -2,6 +2,7 @@
 #include "resumed_training.h"
 #include "super_resolution_tool.h"
 
+#include "amp/trainer.h"
 #include "autoencoder/trainer.h"
 #include "common/arithmetic.h"
 #include "gan/trainer.h"
@@ -37,6 +38,7 @@ using adjoint::Tensor;
 
 const char* const kSuperResolution = "--batch 2 --patch 8 --features 4 --layers 1 --discriminator-channels 2 ";
 const char* const kSegmentation = "--batch 2 --patch 16 --features 8 --depth 1 ";
+const char* const kDiffusion = "--batch 2 --features 8 --sampling-steps 1 --compared 2 --classifier-steps 2 ";
 const char* const kGan = "--batch 4 --features 4 --latent 8 --classifier-steps 2 ";
 const char* const kVocoder =
     "--batch 2 --network tiny --channels 8 --sample-rate 4000 --segment 2048 --discriminator-channels 1 "
@@ -52,6 +54,8 @@ vocoder::Options small_vocoder() {
   options.adversarial_from = 2;
   return options;
 }
+
+const char* const kAmp = "--batch 2 --channels 4 --layers 4 --sample-rate 8000 --segment 256 --seconds 2 ";
 
 struct Case {
   const char *name, *program, *small, *options;
@@ -88,7 +92,7 @@ TEST_P(EveryProgram, CudaMemoryIsTheSameAfterManySteps) {
   trained(104, "out", "--device cuda --test-every 52");
   const auto curve = nlohmann::json::parse(std::ifstream(folder_ / "out" / "metrics.json"))["curve"];
   ASSERT_EQ(curve.size(), 3U) << "before the first step, at 52 and at 104";
-  // The loader's next batch, of 240 KiB at most, may be on its way or not.
+  // The loader's next batch, of 240 KiB at most, may be in transfer or not.
   EXPECT_NEAR(curve[2]["memory_in_use"].get<double>(), curve[1]["memory_in_use"].get<double>(), 1 << 18);
 }
 
@@ -96,10 +100,12 @@ INSTANTIATE_TEST_SUITE_P(
     Examples, EveryProgram,
     testing::Values(Case{"super_resolution", "super_resolution", kSuperResolution, ""},
                     Case{"super_resolution_gan", "super_resolution", kSuperResolution, "--loss gan"},
-                    Case{"segmentation", "segmentation", kSegmentation, ""}, Case{"gan", "gan", kGan, ""},
+                    Case{"segmentation", "segmentation", kSegmentation, ""},
+                    Case{"diffusion", "diffusion", kDiffusion, ""}, Case{"gan", "gan", kGan, ""},
                     Case{"gan_wgan_gp", "gan", kGan, "--loss wgan-gp"}, Case{"gan_hinge", "gan", kGan, "--loss hinge"},
                     Case{"vocoder", "vocoder", kVocoder, ""}, Case{"vae", "autoencoder", kAutoencoder, "--model vae"},
-                    Case{"vqvae", "autoencoder", kAutoencoder, "--model vqvae"}, Case{"text", "text", kText, ""}),
+                    Case{"vqvae", "autoencoder", kAutoencoder, "--model vqvae"}, Case{"text", "text", kText, ""},
+                    Case{"amp", "amp", kAmp, ""}),
     [](const auto& one) { return std::string(one.param.name); });
 
 class Precision : public super_resolution::SuperResolution {
@@ -169,6 +175,11 @@ TEST_F(Precision, EveryProgramTrainsInFloat16) {
     train_in_float16<text::Trainer>(text::Options{.text = {text.string()},
                                                   .model = {.layers = 1, .heads = 2, .width = 8, .context = 8}},
                                     1);
+  }
+  {
+    SCOPED_TRACE("amp");
+    train_in_float16<amp::Trainer>(
+        amp::Options{.seconds = 1, .model = {.channels = 4, .layers = 3, .sample_rate = 8000}, .segment = 64}, 1);
   }
   {
     SCOPED_TRACE("vocoder");

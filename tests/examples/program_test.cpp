@@ -168,7 +168,7 @@ Tensor icon(std::int64_t extent) {
 
 TEST_F(ProgramTool, WhereBicubicMayBeBetterUpscaleSaysSo) {
   const fs::path out = folder_ / "out", flat = folder_ / "flat.png", made = folder_ / "made.png";
-  ASSERT_EQ(run(quick(out, 1, "--lr 1")), 0) << output_;  // one step that is far too long: worse than none
+  ASSERT_EQ(run(quick(out, 1, "--lr 1")), 0) << output_;  // one step that is far too long: worse than no step
   data::write_png(flat, icon(64));
   const std::string model = " '" + (out / "model.safetensors").string() + "' ",
                     files = " '" + flat.string() + "' '" + made.string() + "' ";

@@ -1,4 +1,4 @@
-// A program's training that stops and goes on is the one that did not stop, bit for bit.
+// A program's training that stops and resumes equals the one that did not stop, bit for bit.
 #pragma once
 
 #include "common/run_folder.h"
@@ -34,7 +34,7 @@ adjoint::nn::Safetensors trained(const Options& options, const Run& run, const S
   return adjoint::nn::load_safetensors(folder / Loop::kCheckpoint);
 }
 
-/// Of two checkpoints: all but the seconds and the memory that they took.
+/// Compares two checkpoints: all but their seconds and memory.
 inline void expect_same_training(const adjoint::nn::Safetensors& whole, const adjoint::nn::Safetensors& resumed,
                                  const std::string& what = "") {
   ASSERT_EQ(whole.tensors.size(), resumed.tensors.size()) << what;

@@ -123,7 +123,7 @@ TEST(Segmentation, LossLeavesOutWhatIsNotCounted) {
   target.narrow(1, 1, 2).fill_(2.0);
   target.narrow(2, 3, 1).fill_(static_cast<double>(kIgnored));
   adjoint::Tape tape;
-  const Tensor loss = loss_of(scores, target);
+  const Tensor loss = examples::class_loss(scores, target);
   const Tensor gradient = tape.gradient(loss, {scores})[0];
   const auto of_ignored = gradient.narrow(3, 3, 1).to_vector<float>(),
              of_others = gradient.narrow(3, 0, 3).to_vector<float>();
@@ -140,7 +140,11 @@ TEST(Segmentation, AConfusionGivesIntersectionsOverUnions) {
   EXPECT_DOUBLE_EQ(confusion.iou(1), 0.5);
   EXPECT_TRUE(std::isnan(confusion.iou(2)));
   EXPECT_DOUBLE_EQ(confusion.mean_iou(), (1.0 / 3.0 + 0.5) / 2.0);
-  EXPECT_DOUBLE_EQ(confusion.pixel_accuracy(), 3.0 / 5.0);
+  EXPECT_DOUBLE_EQ(confusion.dice(0), 0.5);
+  EXPECT_DOUBLE_EQ(confusion.dice(1), 2.0 / 3.0);
+  EXPECT_TRUE(std::isnan(confusion.dice(2)));
+  EXPECT_DOUBLE_EQ(confusion.mean_dice(), 2.0 / 3.0);
+  EXPECT_DOUBLE_EQ(confusion.accuracy(), 3.0 / 5.0);
 }
 
 class SegmentationTool : public examples::ExampleTool {

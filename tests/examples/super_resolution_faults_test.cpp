@@ -1,4 +1,4 @@
-// Trainings that diverge, are ended from outside, get in each other's way, or go on from damaged checkpoints.
+// Trainings that diverge, are ended from outside, share a folder, or resume from damaged checkpoints.
 #include "super_resolution_tool.h"
 
 #include "common/run_folder.h"
@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Writes the checkpoint again after `edit` has changed its values besides tensors.
+/// Writes the checkpoint again after `edit` has changed its values other than tensors.
 void edit_checkpoint(const fs::path& checkpoint, const std::function<void(Json& settings, Json& values)>& edit) {
   adjoint::nn::Safetensors file = adjoint::nn::load_safetensors(checkpoint);
   Json settings = Json::parse(file.metadata.at("settings")), values = Json::parse(file.metadata.at("values"));
@@ -173,7 +173,7 @@ TEST_F(SuperResolutionTool, AFolderIsHeldAnewWhereItWasReplaced) {
 TEST_F(SuperResolutionTool, WithoutMemoryItEndsWithAnErrorAndAWholeCheckpoint) {
   if (adjoint::testing::kSanitized) GTEST_SKIP() << "a sanitizer's shadow needs more address space than the limit";
   const fs::path out = folder_ / "out", log = folder_ / "out_of_memory.log";
-  // The first layer's result takes 8 GiB, the limit leaves less.
+  // The first layer's result needs 8 GiB, the limit leaves less.
   const std::string command = "ulimit -v 8000000; exec '" + examples::program_file("super_resolution") +
                               "' train --device cpu --images '" + write_pictures().string() +
                               "' --features 1024 --layers 1 --batch 8192 --patch 16 --steps 3 --out '" + out.string() +

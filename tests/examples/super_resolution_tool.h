@@ -1,4 +1,4 @@
-// Shared by the tests of super_resolution: a folder of their own with pictures in it, and the program itself.
+// Shared by the tests of super_resolution: a temporary folder with pictures, and the program itself.
 #pragma once
 
 #include "example_tool.h"

@@ -178,7 +178,7 @@ Tensor streamed(StreamingVocoder& vocoder, const Tensor& sound, const std::vecto
 TEST(Vocoder, AStreamIsTheWholeSampleBySample) {
   for (const auto& [network, channels] : {std::pair{"tiny", 16}, {"v2", 32}}) {
     const Generator model = small_generator(network, channels);
-    StreamingVocoder vocoder(model);
+    StreamingVocoder vocoder(model, 2, 3);
     for (const std::int64_t length : {kRate + 77, 2 * kHop, std::int64_t{5}}) {
       const Tensor sound = adjoint::stack({made_sound(4, length, kRate), made_sound(5, length, kRate)});
       const Tensor whole = resynthesized(model, sound, adjoint::kCPU);

@@ -6,8 +6,9 @@
 
 namespace adjoint::testing {
 
-/// While it lives, the n-th allocation of the process after its construction (from 1; 0: none) fails; with `for_good`,
-/// all later ones too. Allocations of elements on a CUDA device count too. Adds the number of allocations to `seen`.
+/// While it lives, the n-th allocation of the process after its construction (from 1; 0: no allocation) fails; with
+/// `for_good`, all later ones too. Allocations of elements on a CUDA device count too. Adds the number of allocations
+/// to `seen`.
 class FailAllocation {
  public:
   FailAllocation(std::int64_t n, bool for_good, std::int64_t& seen);
@@ -22,7 +23,7 @@ class FailAllocation {
 /// Allocations that nothing has given back.
 std::int64_t live_allocations();
 
-/// False if a sanitizer manages the memory: it finds writes behind an allocation by itself.
+/// False if a sanitizer manages the memory: it finds writes behind an allocation itself.
 bool can_guard_pages();
 /// While it lives, memory from aligned_alloc ends at the start of a page that must not be touched.
 class GuardPages {

@@ -27,7 +27,7 @@ std::vector<std::uint8_t> bits_of(const std::vector<Tensor>& tensors) {
     bits.insert(bits.end(), data, data + host.numel() * element_size(host.dtype()));
   };
   const PauseTape pause;
-  std::size_t most = 0;  // bytes: under AddressSanitizer a vector that grows takes most of a trial's time
+  std::size_t most = 0;  // bytes: under AddressSanitizer a vector that grows costs most of a trial's time
   for (const Tensor& tensor : tensors) {
     most += 2 + (tensor.defined() ? 2 * static_cast<std::size_t>(tensor.numel() * element_size(tensor.dtype())) : 0);
   }

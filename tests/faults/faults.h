@@ -1,5 +1,5 @@
-// The trial that every operation stands: each of its allocations fails in turn, and it changes nothing; then it runs
-// again, with the bits that it would have had.
+// The trial of every operation: each of its allocations fails in turn, and it changes nothing; then it runs again, with
+// the bits that it would have had.
 #pragma once
 
 #include <adjoint/core/base/parallel.h>
@@ -11,7 +11,7 @@
 
 namespace adjoint::testing {
 
-/// Operations, one after the other, on a fresh state of their own.
+/// Operations, one after the other, each on a fresh state.
 struct Trial {
   std::vector<std::function<void()>> steps;
   /// The tensors that, with their gradients, a failing step must not change.

@@ -60,7 +60,7 @@ Case case_of(const char* name, Net net, const Shape& shape) {
           }};
 }
 
-// Whole blocks and shorter ones take turns, as tensors and as elements in memory.
+// Whole blocks and shorter ones alternate, as tensors and as elements in memory.
 template <class Net>
 Case stream_of(const char* name, Net net, const StreamingOptions& options) {
   net.eval();

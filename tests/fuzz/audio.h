@@ -1,4 +1,4 @@
-// A sound file, read whole, in part and as it stands, for the fuzzers of WAV, FLAC and OGG.
+// A sound file, read whole, in part and unchanged, for the fuzzers of WAV, FLAC and OGG.
 #pragma once
 
 #include "file.h"

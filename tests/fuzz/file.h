@@ -1,4 +1,4 @@
-// An input as a file, for readers that take a path.
+// An input as a file, for readers that need a path.
 #pragma once
 
 #include "check.h"

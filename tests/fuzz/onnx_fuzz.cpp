@@ -39,7 +39,7 @@ std::size_t bytes_of(const nn::detail::OnnxFile::Constants& constants,
 
 }  // namespace
 
-// Of the format alone: the operators need the whole library.
+// Fuzzes only the format: the operators need the whole library.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     const nn::detail::OnnxFile file = nn::detail::read_onnx(fuzz::in_memory(data, size));

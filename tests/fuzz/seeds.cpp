@@ -190,6 +190,12 @@ void write_all(const fs::path& folder) {
   write_model(folder / "onnx");
   for (const data::NpyFixture& array : data::npy_fixtures()) write(folder / "npy" / array.name, array.file);
   write(folder / "npy" / "packed", data::gzip(data::npy_fixtures().front().file));
+  for (const bool big_endian : {false, true}) {
+    data::NiftiFile file{.big_endian = big_endian, .type = 4, .bits = 16, .offset = 360, .slope = 0.5F};
+    const std::vector<std::uint8_t> volume = file.with(std::vector<std::int16_t>(24, 7));
+    write(folder / "nifti" / (big_endian ? "big" : "little"), volume);
+    write(folder / "nifti" / (big_endian ? "packed_big" : "packed_little"), data::gzip(volume));
+  }
   for (const std::uint8_t type : {0x08, 0x09, 0x0b, 0x0c, 0x0d, 0x0e}) {
     std::vector<std::uint8_t> array = data::idx_header(type, {2, 1});
     const std::size_t element = type == 0x0e ? 8 : type >= 0x0c ? 4 : type == 0x0b ? 2 : 1;

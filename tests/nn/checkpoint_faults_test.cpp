@@ -40,7 +40,7 @@ TEST_F(CheckpointFaults, AFullDiskLeavesTheOlderFiles) {
       if (background) {
         checkpoint.save(2);
         EXPECT_ERROR(checkpoint.save(3), "checkpoint-2.safetensors': File too large");
-        checkpoint.wait();  // the error was told
+        checkpoint.wait();  // the error was reported
         checkpoint.save(4);
         EXPECT_ERROR(checkpoint.wait(), "checkpoint-4.safetensors'");
       }
@@ -78,7 +78,7 @@ TEST_F(CheckpointFaults, AFolderThatCannotBeWrittenIsNamed) {
   checkpoint.save(1);
   fs::permissions(folder_, static_cast<fs::perms>(0555));
   const Unprivileged user;
-  EXPECT_ERROR(checkpoint.save(2), "Checkpoint::save: cannot create a file beside '", "checkpoint-2.safetensors'");
+  EXPECT_ERROR(checkpoint.save(2), "Checkpoint::save: cannot create a file next to '", "checkpoint-2.safetensors'");
   number = 7;
   EXPECT_EQ(checkpoint.resume(), 1);
   EXPECT_EQ(number, 0);

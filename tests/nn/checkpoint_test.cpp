@@ -126,7 +126,7 @@ TEST_F(CheckpointTest, ValuesOfEveryKindComeBack) {
   }
 }
 
-/// Its size is not to differ, unless it is told.
+/// Its size must not differ, unless a test changes it.
 struct Sized {
   Place state() const { return {size, at}; }
   void load_state(const Place& place, const LoadStateOptions& options = {}) {

@@ -1,4 +1,4 @@
-// clone: modules of every kind, with tensors of their own; sharing within a module is kept.
+// clone: modules of every kind, with new tensors; sharing within a module is kept.
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/clone.h>
@@ -138,7 +138,7 @@ TEST(Clone, TrainsByItself) {
     EXPECT_FALSE(net.scale.grad().defined());
     EXPECT_EQ(values(net.norm->running_mean), mean);
     EXPECT_NE(values(copy.norm->running_mean), mean);
-    // A clone of tensors with gradients has none, and is not recorded.
+    // A clone of tensors with gradients has no gradients, and is not recorded.
     const std::size_t size = tape.size();
     const Net third = clone(copy);
     EXPECT_FALSE(third.scale.grad().defined());

@@ -53,7 +53,7 @@ namespace {
 using testing::expect_values;
 using testing::Warnings;
 
-// Modules of a program's own, whose operator() knows nothing of hooks.
+// A program's modules, whose operator() does not run hooks.
 struct Twice : Module {
   Twice() : Module("Twice") {}
   Tensor operator()(const Tensor& x) const { return x * 2.0; }
@@ -135,7 +135,7 @@ TEST(Forgotten, HooksThatACallOfAChildSkipsAreTold) {
   for (int call = 0; call < 3; ++call) net.sum(x, x);
   ASSERT_EQ(warnings.messages.size(), 1U) << "once";
   EXPECT_EQ(warnings.messages[0],
-            "register_forward_hook: a module's call must run its hooks; got a call of Net.sum (a Sum) that ran none; "
+            "register_forward_hook: a module's call must run its hooks; got a call of Net.sum (a Sum) that did not; "
             "return hooked(input, [&](const Tensor& x) { ... }) from its operator()");
 }
 
@@ -154,7 +154,7 @@ TEST(Forgotten, HooksThatAnOutermostModuleSkipsAreTold) {
   net(x);
   net(x);
   ASSERT_EQ(warnings.messages.size(), 1U);
-  EXPECT_NE(warnings.messages[0].find("got a call of Net (a Net) that ran none"), std::string::npos)
+  EXPECT_NE(warnings.messages[0].find("got a call of Net (a Net) that did not"), std::string::npos)
       << warnings.messages[0];
 }
 
@@ -175,7 +175,7 @@ TEST(Forgotten, HooksThatRunAreNoMistake) {
   };
   const Tensor x = Tensor::ones({1, 1});
   const auto id = net.register_forward_hook(count);
-  net.body(x);  // a part by itself, which is no call of the whole
+  net.body(x);  // a part alone, which is no call of the whole
   net(x);
   net.body(x);
   net.body(x);

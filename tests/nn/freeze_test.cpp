@@ -96,7 +96,7 @@ TEST(FreezeCuda, FrozenCallsHaveTheSameBits) {
   expect_frozen_calls_are_the_same(kCUDA, kFloat32);
 }
 
-// On one thread, because each thread keeps memory of its own for convolutions from its first one on.
+// On one thread, because each thread keeps separate memory for convolutions after its first one.
 TEST(Freeze, MemoryIsGivenBack) {
   const CpuBackendGuard loops(CpuBackend::kVector);  // Eigen packs nothing
   const int threads = num_threads();

@@ -20,7 +20,7 @@
 namespace adjoint::nn {
 namespace {
 
-// A module of one's own, which knows nothing of hooks.
+// A program's module, which does not run hooks.
 class Doubled : public Module {
  public:
   Doubled() : Module("Doubled") {}

@@ -37,7 +37,7 @@ const std::vector<Named>& drawing() {
   return all;
 }
 
-// Of a (1, 1) tensor both fans are 1.
+// Both fans of a (1, 1) tensor are 1.
 TEST(Init, OneElementIsDrawnFromTheWholeDistribution) {
   manual_seed(1);
   const double root3 = std::sqrt(3.0), root6 = std::sqrt(6.0);

@@ -18,6 +18,7 @@ namespace {
 using A = Arguments&;
 
 Size2 size2(A a) { return {a.integer(), a.integer()}; }
+Size3 size3(A a) { return {a.integer(), a.integer(), a.integer()}; }
 
 // One that may be registered, or not.
 std::string name(A a) {
@@ -49,6 +50,15 @@ TEST(InvalidCalls, OfLayers) {
       {"Conv2d",
        [](A a) {
          nn::Conv2d(a.integer(), a.integer(), {{}, size2(a), size2(a), size2(a), size2(a), a.integer(), a.chance(2)});
+       }},
+      {"Conv3d",
+       [](A a) {
+         nn::Conv3d(a.integer(), a.integer(), {{}, size3(a), size3(a), size3(a), size3(a), a.integer(), a.chance(2)});
+       }},
+      {"ConvTranspose3d",
+       [](A a) {
+         nn::ConvTranspose3d(a.integer(), a.integer(),
+                             {{}, size3(a), size3(a), size3(a), size3(a), size3(a), a.integer()});
        }},
       {"ConvTranspose1d",
        [](A a) {

@@ -60,6 +60,55 @@ TEST(Conv, ModulesCallTheOperatorsWithTheirOptions) {
                 {.stride = {3, 2}, .padding = {1, 0}, .output_padding = {2, 1}, .dilation = {1, 2}, .groups = 2})));
 }
 
+TEST(Conv, ModulesOfVolumesCallTheOperatorsWithTheirOptions) {
+  const Conv3d c3(4, 6,
+                  {.kernel_size = {2, 3, 1},
+                   .stride = {1, 2, 1},
+                   .padding = {2, 1, 0},
+                   .dilation = {2, 1, 1},
+                   .groups = 2,
+                   .bias = false});
+  const Tensor x = Tensor::randn({2, 4, 5, 6, 7});
+  EXPECT_EQ(c3.weight.shape(), (Shape{6, 2, 2, 3, 1}));
+  EXPECT_EQ(values(c3(x)),
+            values(conv3d(x, c3.weight, {},
+                          {.stride = {1, 2, 1}, .padding = {2, 1, 0}, .dilation = {2, 1, 1}, .groups = 2})));
+  EXPECT_EQ(to_string(c3),
+            "Conv3d(4, 6, kernel_size=(2, 3, 1), stride=(1, 2, 1), padding=(2, 1, 0), dilation=(2, 1, 1), groups=2, "
+            "bias=False)");
+  const Conv3d plain(4, 2, 3, 2, 1);
+  EXPECT_EQ(values(plain(x)), values(conv3d(x, plain.weight, plain.bias, 2, 1)));
+
+  const ConvTranspose3d t3(
+      4, 6,
+      {.kernel_size = {3, 2, 4}, .stride = {3, 2, 2}, .padding = {1, 0, 1}, .output_padding = {2, 1, 0}, .groups = 2});
+  EXPECT_EQ(t3.weight.shape(), (Shape{4, 3, 3, 2, 4}));
+  EXPECT_EQ(values(t3(x)), values(conv_transpose3d(
+                               x, t3.weight, t3.bias,
+                               {.stride = {3, 2, 2}, .padding = {1, 0, 1}, .output_padding = {2, 1, 0}, .groups = 2})));
+  const ConvTranspose3d up(4, 2, 2, 2);
+  EXPECT_EQ(up(x).shape(), (Shape{2, 2, 10, 12, 14}));
+  EXPECT_EQ(up(x, {.output_size = {11, 0, 15}}).shape(), (Shape{2, 2, 11, 12, 15}));
+  const Tensor one = x.select(0, 1);
+  EXPECT_EQ(values(up(one)), values(up(x).select(0, 1).contiguous()));
+}
+
+TEST(Conv, CausalVolumesPadTimeInFront) {
+  const Tensor x = Tensor::randn({1, 2, 4, 5, 6});
+  const auto in_front = [&](const Conv3d& conv, std::int64_t front, std::int64_t sides, PadMode mode) {
+    return conv3d(pad(x, {sides, sides, sides, sides, front, 0}, mode), conv.weight, conv.bias);
+  };
+  const Conv3d same(2, 3, {.kernel_size = 3, .padding = "same", .causal = true});
+  EXPECT_TRUE(allclose(same(x), in_front(same, 2, 1, PadMode::kConstant)));
+  EXPECT_EQ(to_string(same), "Conv3d(2, 3, kernel_size=(3, 3, 3), stride=(1, 1, 1), padding=same, causal=True)");
+  const Conv3d odd(2, 3, {.kernel_size = {2, 3, 3}, .padding = kSame, .causal = true});
+  EXPECT_TRUE(allclose(odd(x), in_front(odd, 1, 1, PadMode::kConstant)));
+  const Conv3d odd_width(2, 3, {.kernel_size = {3, 1, 2}, .padding = kSame, .causal = true});
+  EXPECT_TRUE(allclose(odd_width(x), conv3d(pad(x, {0, 1, 0, 0, 2, 0}), odd_width.weight, odd_width.bias)));
+  const Conv3d replicated(2, 3, {.kernel_size = 3, .padding = 1, .padding_mode = "replicate", .causal = true});
+  EXPECT_TRUE(allclose(replicated(x), in_front(replicated, 2, 1, PadMode::kReplicate)));
+}
+
 TEST(Conv, AnOutputSizeReplacesTheOutputPadding) {
   const ConvTranspose2d up(2, 3, {.kernel_size = 3, .stride = 2, .padding = 1, .output_padding = 1});
   const Tensor x = Tensor::randn({1, 2, 5, 6});

@@ -181,7 +181,7 @@ TEST(ModuleTree, AppliesChildrenFirst) {
   });
   EXPECT_EQ(order, "ConvTranspose1d Up ConvTranspose1d Up ModuleList Conv1d ReLU Linear Sequential Decoder UNet ");
   for (const Tensor& parameter : net.parameters()) EXPECT_EQ(values(parameter)[0], 1.0F);
-  // Once, however often it stands there.
+  // Once, however often it is registered.
   const ReLU shared;
   int calls = 0;
   const Sequential twice{shared, Sequential{shared}};
@@ -304,7 +304,7 @@ TEST(OptionalChild, FollowsItsModule) {
   third.norm = other_with.norm;
   EXPECT_FALSE(third.norm);
   Child<std::optional<BatchNorm1d>> loose;
-  EXPECT_ERROR(loose = std::nullopt, "Child::operator=: the handle must be on a slot; got an empty one on none");
+  EXPECT_ERROR(loose = std::nullopt, "Child::operator=: the handle must be on a slot; got an empty one without one");
 }
 
 }  // namespace

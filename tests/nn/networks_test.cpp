@@ -1,5 +1,5 @@
-// Networks as their papers have them (networks/), beside PyTorch: loss and gradients of the same weights, and the
-// weights and buffers after ten steps of Adam (fixtures/make_networks.py).
+// Networks as their papers have them (networks/), compared with PyTorch: loss and gradients of the same weights, and
+// the weights and buffers after ten steps of Adam (fixtures/make_networks.py).
 #include <adjoint/adjoint.h>
 #include <adjoint/tests/nn/networks/autoencoder.h>
 #include <adjoint/tests/nn/networks/dcgan.h>
@@ -136,7 +136,7 @@ class Training {
   }
 
  private:
-  /// f(loss), while the gradients are there.
+  /// f(loss), while the gradients exist.
   template <class F>
   void differentiate(const Objective& objective, const F& f) {
     const PrecisionGuard guard(Precision::kFull);

@@ -195,7 +195,7 @@ TEST(Norm, TakesTheActivationBehindItInASequential) {
     const Tensor y = net(x);
     return tape.size() - net.parameters().size() - 1;
   };
-  // The second result of an operator, its statistics, is an entry of its own.
+  // The second result of an operator, its statistics, is a separate entry.
   EXPECT_EQ(operations(Sequential(BatchNorm1d(4), ReLU())), operations(Sequential(BatchNorm1d(4))));
   EXPECT_EQ(operations(Sequential(GroupNorm(2, 4), SiLU())), operations(Sequential(GroupNorm(2, 4))));
   const LayerNorm norm(5);
@@ -219,12 +219,14 @@ void expect_folds(const Conv& conv, std::int64_t out, const Tensor& x) {
 }
 
 TEST(FoldBatchNorm, ComputesTheNormOfTheConvolution) {
-  const Tensor line = random({2, 4, 7}), image = random({2, 4, 5, 6});
+  const Tensor line = random({2, 4, 7}), image = random({2, 4, 5, 6}), volume = random({2, 4, 3, 5, 4});
   expect_folds<Conv1d, BatchNorm1d>(wide(Conv1d(4, 6, {.kernel_size = 3, .groups = 2})), 6, line);
   expect_folds<Conv2d, BatchNorm2d>(wide(Conv2d(4, 3, {.kernel_size = 3, .padding = 1, .bias = false})), 3, image);
   expect_folds<ConvTranspose1d, BatchNorm1d>(wide(ConvTranspose1d(4, 6, {.kernel_size = 4, .stride = 2, .groups = 2})),
                                              6, line);
   expect_folds<ConvTranspose2d, BatchNorm2d>(wide(ConvTranspose2d(4, 3, {.kernel_size = 2, .stride = 2})), 3, image);
+  expect_folds<Conv3d, BatchNorm3d>(wide(Conv3d(4, 6, {.kernel_size = 3, .groups = 2, .causal = true})), 6, volume);
+  expect_folds<ConvTranspose3d, BatchNorm3d>(wide(ConvTranspose3d(4, 6, {.kernel_size = 2, .groups = 2})), 6, volume);
   const Conv1d conv(1, 2, {.kernel_size = 1});
   EXPECT_ERROR(fold_batch_norm(conv, BatchNorm1d(3)), "fold_batch_norm: ", "3 and 2");
   EXPECT_ERROR(fold_batch_norm(conv, BatchNorm1d(2, {.track_running_stats = false})), "fold_batch_norm: ", "track");
@@ -244,6 +246,8 @@ class PyTorchs : public Module {
     add("instance_norm2d_plain", InstanceNorm2d(3));
     add("batch_norm1d", BatchNorm1d(3, {.momentum = std::nullopt}));
     add("batch_norm2d", BatchNorm2d(3, {.eps = 1e-3, .momentum = 0.3}));
+    add("instance_norm3d", InstanceNorm3d(3, {.affine = true, .track_running_stats = true}));
+    add("batch_norm3d", BatchNorm3d(3, {.momentum = 0.3}));
   }
   std::vector<std::pair<std::string, Layer>> layers;
 
@@ -283,6 +287,8 @@ TEST(Norm, SaysWhatIsWrong) {
   EXPECT_ERROR(BatchNorm1d(2)(Tensor::ones({2, 2, 2, 2})), "BatchNorm1d: ", "2 or 3 axes", "(2, 2, 2, 2)");
   EXPECT_ERROR(BatchNorm2d(2)(Tensor::ones({2, 3, 2, 2})), "BatchNorm2d: ", "2 channels", "(2, 3, 2, 2)");
   EXPECT_ERROR(BatchNorm2d(2)(Tensor()), "BatchNorm2d: ", "input");
+  EXPECT_ERROR(BatchNorm3d(2)(Tensor::ones({2, 2, 2, 2})), "BatchNorm3d: input must have 5 axes", "(2, 2, 2, 2)");
+  EXPECT_ERROR(InstanceNorm3d(2)(Tensor::ones({2, 2, 2})), "InstanceNorm3d: ", "4 or 5 axes");
   EXPECT_ERROR(InstanceNorm2d(2)(Tensor::ones({2, 2})), "InstanceNorm2d: ", "3 or 4 axes");
   EXPECT_ERROR(GroupNorm(2, 3), "GroupNorm: ", "2 groups", "3 channels");
   EXPECT_ERROR(GroupNorm(2, 4)(Tensor::ones({2, 6})), "GroupNorm: ", "(4,)");

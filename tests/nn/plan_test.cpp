@@ -1,5 +1,5 @@
-// Plan: what it keeps of a network, what it refuses, and the memory that it uses. tests/faults/plan_test.cpp watches
-// the system; tests/ops/planned_operators_test.cpp runs every operator.
+// Plan: the parts of a network that it keeps, networks that it refuses, and its memory. tests/faults/plan_test.cpp
+// watches the system; tests/ops/planned_operators_test.cpp runs every operator.
 #include <adjoint/adjoint.h>
 #include <adjoint/nn/plan.h>
 #include <adjoint/tests/nn/networks/dcgan.h>
@@ -213,7 +213,7 @@ TEST(Plan, RefusesWhatItCannotRepeat) {
   EXPECT_ERROR(Plan(f, {x}, {.threads = 0}), "the number of threads must be positive; got 0");
   Linear linear(3, 3);
   linear.eval();
-  EXPECT_ERROR(Plan(linear, {x, x}), "as many inputs as the network takes");
+  EXPECT_ERROR(Plan(linear, {x, x}), "as many inputs as the network accepts");
   Plan plan(f, {x});
   EXPECT_ERROR(plan.run({Tensor::ones({3, 2})}), "inputs must be as planned; got float32 (3, 2)");
   EXPECT_ERROR(plan.run({x.to(kFloat64)}), "got float64");

@@ -25,6 +25,7 @@ using testing::expect_near;
 using testing::expect_same_bits;
 
 Tensor image() { return Tensor::from_vector(testing::integers(2 * 4 * 6 * 7, 50, 3), {2, 4, 6, 7}); }
+Tensor volume() { return Tensor::from_vector(testing::integers(2 * 4 * 5 * 6 * 7, 50, 5), {2, 4, 5, 6, 7}); }
 Tensor signal() { return Tensor::from_vector(testing::integers(2 * 4 * 9, 50, 4), {2, 4, 9}); }
 
 TEST(PoolLayers, CallTheFunctions) {
@@ -67,6 +68,26 @@ TEST(PoolLayers, CallTheFunctions) {
   EXPECT_ERROR(AdaptiveMaxPool1d(-1), "AdaptiveMaxPool1d: output_size must be at least 0; got -1");
 }
 
+TEST(PoolLayers, OfVolumesCallTheFunctions) {
+  const Tensor x = volume();
+  expect_same_bits("MaxPool3d", MaxPool3d(3, {.stride = 2, .padding = 1})(x),
+                   max_pool3d(x, 3, {.stride = 2, .padding = 1}));
+  expect_same_bits("stride alone", MaxPool3d(3, 2)(x), max_pool3d(x, 3, {.stride = 2}));
+  expect_same_bits("AvgPool3d", AvgPool3d({2, 3, 1})(x), avg_pool3d(x, {2, 3, 1}));
+  expect_same_bits("AdaptiveAvgPool3d", AdaptiveAvgPool3d({2, 3, 0})(x), adaptive_avg_pool3d(x, {2, 3, 0}));
+  const auto [largest, at] = AdaptiveMaxPool3d(2).with_indices(x);
+  expect_same_bits("AdaptiveMaxPool3d", AdaptiveMaxPool3d(2)(x), adaptive_max_pool3d(x, 2));
+  expect_same_bits("its maxima", largest, adaptive_max_pool3d(x, 2));
+  expect_same_bits("its indices", at, adaptive_max_pool3d_with_indices(x, 2).second);
+  const auto [y, indices] = MaxPool3d(2).with_indices(x);
+  expect_same_bits("MaxUnpool3d", MaxUnpool3d(2)(y, indices, {5, 6, 7}),
+                   max_unpool3d(y, indices, 2, {.output_size = {5, 6, 7}}));
+  EXPECT_EQ(to_string(MaxPool3d(2)), "MaxPool3d(kernel_size=2, stride=2, padding=0)");
+  EXPECT_EQ(to_string(MaxPool3d({1, 2, 2})), "MaxPool3d(kernel_size=(1, 2, 2), stride=(1, 2, 2), padding=0)");
+  EXPECT_EQ(to_string(AdaptiveAvgPool3d({2, 3, 4})), "AdaptiveAvgPool3d(output_size=(2, 3, 4))");
+  EXPECT_ERROR(AvgPool3d({2, 0, 1}), "AvgPool3d: kernel_size must be at least 1; got (2, 0, 1)");
+}
+
 TEST(PadLayers, CallTheFunction) {
   const Tensor x = image(), s = signal();
   expect_same_bits("reflect", ReflectionPad2d({1, 2, 0, 3})(x), pad(x, {1, 2, 0, 3}, PadMode::kReflect));
@@ -78,6 +99,12 @@ TEST(PadLayers, CallTheFunction) {
   expect_same_bits("zeros", ZeroPad2d({1, 0, 2, 0})(x), pad(x, {1, 0, 2, 0}));
   expect_same_bits("constant", ConstantPad1d({1, 2}, 5.0)(s), pad(s, {1, 2}, 5.0));
   expect_same_bits("constant", ConstantPad2d(1, -5.0)(x), pad(x, {1, 1, 1, 1}, -5.0));
+  const Tensor v = volume();
+  expect_same_bits("reflect", ReflectionPad3d({1, 2, 0, 3, 1, 1})(v), pad(v, {1, 2, 0, 3, 1, 1}, PadMode::kReflect));
+  expect_same_bits("replicate", ReplicationPad3d(2)(v), pad(v, {2, 2, 2, 2, 2, 2}, PadMode::kReplicate));
+  expect_same_bits("circular", CircularPad3d(3)(v), pad(v, {3, 3, 3, 3, 3, 3}, PadMode::kCircular));
+  expect_same_bits("zeros", ZeroPad3d(1)(v), pad(v, {1, 1, 1, 1, 1, 1}));
+  expect_same_bits("constant", ConstantPad3d(1, -5.0)(v), pad(v, {1, 1, 1, 1, 1, 1}, -5.0));
   EXPECT_EQ(to_string(ReflectionPad1d(2)), "ReflectionPad1d((2, 2))");
   EXPECT_ERROR(ReflectionPad2d({1, 2}), "ReflectionPad2d: padding must be one number or 4; got 2");
   EXPECT_ERROR(ReflectionPad1d(9)(s), "ReflectionPad1d: reflect: padding must be less than the extent", "(9, 9)");
@@ -90,6 +117,12 @@ TEST(UpsampleLayer, InterpolatesByNearestUnlessTold) {
   expect_same_bits("bilinear", Upsample({.size = 5, .mode = Interpolation::kBilinear, .align_corners = true})(x),
                    interpolate(x, {.size = 5, .mode = Interpolation::kBilinear, .align_corners = true}));
   EXPECT_ERROR(Upsample({.scale_factor = 2.0})(Tensor::ones({3})), "Upsample: input must be");
+  const Tensor v = volume();
+  expect_same_bits("trilinear", Upsample({.scale_factor = 2.0, .mode = "trilinear"})(v),
+                   interpolate(v, {.scale_factor = 2.0, .mode = Interpolation::kTrilinear}));
+  expect_same_bits("a size", Upsample(Size3(3, 4, 5))(v), interpolate(v, {.size = {3, 4, 5}}));
+  EXPECT_EQ(to_string(Upsample({.size = {3, 4, 5}})), "Upsample(size=(3, 4, 5), mode=nearest)");
+  EXPECT_EQ(to_string(Upsample({.scale_factor = 2.0})), "Upsample(scale_factor=(2, 2), mode=nearest)");
 }
 
 TEST(Dropout2d, DropsWholeChannels) {
@@ -102,6 +135,20 @@ TEST(Dropout2d, DropsWholeChannels) {
   expect_same_bits("eval", drop(y), y);
   EXPECT_ERROR(Dropout2d()(Tensor::ones({3, 3})), "Dropout2d: x must be (N, C, H, W) or (C, H, W); got (3, 3)");
   EXPECT_ERROR(Dropout2d({.p = 2.0}), "Dropout2d: p must be between 0 and 1; got 2");
+}
+
+TEST(Dropout3d, DropsWholeChannels) {
+  manual_seed(3);
+  Dropout3d drop(0.5);
+  const Tensor y = drop(Tensor::ones({8, 16, 3, 3, 2}));
+  const std::vector<float> sums = y.sum({2, 3, 4}).to_vector<float>();
+  EXPECT_EQ(std::set<float>(sums.begin(), sums.end()), (std::set<float>{0.0F, 36.0F}));
+  EXPECT_EQ(drop(Tensor::ones({16, 3, 3, 2})).shape(), Shape({16, 3, 3, 2}));
+  drop.eval();
+  expect_same_bits("eval", drop(y), y);
+  EXPECT_ERROR(Dropout3d()(Tensor::ones({3, 3, 3})),
+               "Dropout3d: x must be (N, C, D, H, W) or (C, D, H, W); got (3, 3, 3)");
+  EXPECT_ERROR(Dropout3d({.p = 2.0}), "Dropout3d: p must be between 0 and 1; got 2");
 }
 
 TEST(ModuleList, HoldsModulesByIndex) {
@@ -139,7 +186,7 @@ TEST(ConvPadding, KeepsTheExtents) {
   expect_same_bits("even", even(x), conv2d(pad(x, {1, 2, 0, 1}, PadMode::kReflect), even.weight, even.bias));
   EXPECT_EQ(Conv1d(4, 3, {.kernel_size = 4, .padding = kSame})(signal()).shape(), Shape({2, 3, 9}));
   EXPECT_ERROR(Conv1d(4, 3, {.kernel_size = 3, .stride = 2, .padding = kSame}),
-               "Conv1d: padding kSame must stand beside a stride of 1; got stride (2,)");
+               "Conv1d: padding kSame needs a stride of 1; got stride (2,)");
   EXPECT_ERROR(Conv1d(4, 3, {.kernel_size = 3, .padding = -2}), "Conv1d: padding must be at least 0");
 }
 

@@ -1,4 +1,4 @@
-// The registry is the only truth: assigning parameters and child modules, through whichever handle.
+// The registry is the only truth: assigning parameters and child modules, through any handle.
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
@@ -104,7 +104,7 @@ TEST(Registry, WhatMustNotBeRegisteredIsNotAssigned) {
   EXPECT_TRUE(same(module.shift, shift));
   Parameter loose;
   EXPECT_FALSE(loose.defined());
-  EXPECT_ERROR(loose = scale, "Parameter::operator=: the handle must be on a slot; got one on none");
+  EXPECT_ERROR(loose = scale, "Parameter::operator=: the handle must be on a slot; got one without a slot");
 }
 
 TEST(Registry, ParametersAreTied) {
@@ -286,7 +286,7 @@ TEST(Registry, AModuleIsNotAssignedInsideItself) {
   EXPECT_ERROR(holder.child = inside, "Child::operator=: the module must not have been moved from");
   Child<Sequential> loose;
   EXPECT_ERROR(loose = Sequential(ReLU()),
-               "Child::operator=: the handle must be on a slot; got one of a Sequential on none");
+               "Child::operator=: the handle must be on a slot; got one of a Sequential without one");
 }
 
 TEST(Registry, AModuleThatIsReplacedMayHoldItsParent) {

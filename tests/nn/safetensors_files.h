@@ -1,4 +1,4 @@
-// Files in the safetensors format that tests put together byte by byte, in a folder of their own.
+// Files in the safetensors format that tests assemble byte by byte, in a temporary folder.
 #pragma once
 
 #include <fmt/format.h>

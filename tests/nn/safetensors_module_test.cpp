@@ -92,7 +92,7 @@ TEST_F(SafetensorsModuleTest, AModuleTakesAFileOfOneOfTwoTiedNames) {
   EXPECT_ERROR(load_safetensors(folder_ / "m", tied), "missing: c");
 }
 
-// ---- Memory that is not there.
+// ---- Missing memory.
 
 // Whatever a call throws when allocations fail must be the library's error.
 template <class F>

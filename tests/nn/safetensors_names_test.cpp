@@ -130,7 +130,7 @@ TEST_F(SafetensorsNamesTest, BrokenIndicesAreErrors) {
       {R"({"weight_map":{"a":null}})", "the weight_map must map text to text; got something else for 'a'"},
       {R"({"weight_map":{"a":"m"},"weight_map":{}})", "must have one weight_map; got two"},
       {R"({"weight_map":{"a":"m","a":"m"}})", "the weight_map's names must be unique; got 'a' twice"},
-      {R"({"weight_map":{"a":"../m"}})", "the name of one beside the index; got '../m' for 'a'"},
+      {R"({"weight_map":{"a":"../m"}})", "the name of one in the index's folder; got '../m' for 'a'"},
       {R"({"weight_map":{"a":"/m"}})", "got '/m' for 'a'"},
       {R"({"weight_map":{"a":".."}})", "got '..' for 'a'"},
       {R"({"weight_map":{"a":""}})", "got '' for 'a'"},

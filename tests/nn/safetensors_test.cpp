@@ -92,7 +92,7 @@ TEST_F(SafetensorsTest, WhatCannotBeWrittenLeavesTheOldFile) {
   EXPECT_ERROR(save_safetensors(path, {{"a", Tensor{}}}), "every tensor must be defined; got Tensor{} as 'a'");
   EXPECT_ERROR(save_safetensors(path, {{"\xff", t}}), "names and metadata must be UTF-8 text");
   EXPECT_ERROR(save_safetensors(path, {{"a", t}}, {{"k", "\xff"}}), "names and metadata must be UTF-8 text");
-  EXPECT_ERROR(save_safetensors(folder_ / "none" / "a", {{"a", t}}), "save_safetensors: cannot create a file beside",
+  EXPECT_ERROR(save_safetensors(folder_ / "none" / "a", {{"a", t}}), "save_safetensors: cannot create a file next to",
                "none/a");
   EXPECT_EQ(read_file("test", path), (std::vector<std::uint8_t>{'o', 'l', 'd'}));
   EXPECT_EQ(entries(), 1);
@@ -245,7 +245,7 @@ TEST_F(SafetensorsTest, TheLargestHeaderIsReadAndWritten) {
 }
 
 TEST_F(SafetensorsTest, HeadersMayBeReadInPieces) {
-  // The file is read in pieces of 65,536 bytes: names, escapes and numbers lie across their borders.
+  // The file is read in pieces of 65,536 bytes: names, escapes and numbers cross their borders.
   for (std::size_t length = 65'430; length < 65'540; ++length) {
     std::string header = header_of(length);
     header.pop_back();

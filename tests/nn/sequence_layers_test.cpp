@@ -1,4 +1,4 @@
-// Recurrent layers, attention and transformer layers beside PyTorch's, with gradients: values, names and states.
+// Recurrent layers, attention and transformer layers compared with PyTorch's, with gradients: values, names and states.
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/nn/recurrent.h>
 #include <adjoint/nn/safetensors.h>
@@ -36,7 +36,7 @@ const std::map<std::string, Tensors>& cases() {
   return all;
 }
 
-// The inputs of a case by name; undefined where PyTorch's call had none.
+// The inputs of a case by name; undefined if PyTorch's call had no such input.
 class Inputs {
  public:
   explicit Inputs(const Tensors& all) {

@@ -61,6 +61,9 @@ TEST(SequentialFusion, HasTheBitsOfTheLayersOneByOne) {
                   Tanh());
   const Tensor v = Tensor::randn({3, 11});
   testing::expect_same_bits("unbatched", line(v), one_by_one(line, v));
+  Sequential volumes(Conv3d(3, 4, 3), ReLU(), ConvTranspose3d(4, 2, 2, 2), Tanh());
+  const Tensor volume = Tensor::randn({1, 3, 4, 5, 6});
+  testing::expect_same_bits("volume", volumes(volume), one_by_one(volumes, volume));
 }
 
 TEST(SequentialFusion, RecordsOneOperationForAPair) {
@@ -70,6 +73,9 @@ TEST(SequentialFusion, RecordsOneOperationForAPair) {
   EXPECT_EQ(operations(Sequential(conv, SiLU()), x), 1U);
   EXPECT_EQ(operations(Sequential(conv, ReLU(), ReLU()), x), 2U);
   EXPECT_EQ(operations(Sequential(ReLU(), conv), x), 2U);
+  const Tensor volume = Tensor::randn({1, 2, 3, 3, 3}, {.requires_grad = true});
+  EXPECT_EQ(operations(Sequential(Conv3d(2, 2, 3), ReLU()), volume), 1U);
+  EXPECT_EQ(operations(Sequential(ConvTranspose3d(2, 2, 3), ReLU()), volume), 1U);
   EXPECT_EQ(operations(Sequential(conv, Identity(), ReLU()), x), 2U);
   EXPECT_EQ(operations(Sequential(conv, [](const Tensor& t) { return relu(t); }), x), 2U);
   Sequential grown;

@@ -1,4 +1,4 @@
-// Layers, losses and initialisers as PyTorch's users write them: each line stands beside PyTorch's call, and gives the
+// Layers, losses and initialisers as PyTorch's users write them: each line is next to PyTorch's call, and gives the
 // same as the options by name.
 #include <adjoint/core/tensor/random.h>
 #include <adjoint/nn/activation.h>
@@ -89,6 +89,19 @@ TEST(Spellings, Convolutions) {
              ConvTranspose2d(
                  4, 6, {.kernel_size = 4, .stride = 2, .padding = 1, .dilation = {3, 2}, .groups = 2, .bias = false}),
              x);
+  const Tensor volume = Tensor::randn({1, 4, 5, 6, 7});
+  expect_one(Conv3d(4, 6, 3), Conv3d(4, 6, {.kernel_size = 3}), volume);
+  expect_one(Conv3d(4, 6, {3, 5, 1}, {2, 1, 1}, {1, 2, 0}),
+             Conv3d(4, 6, {.kernel_size = {3, 5, 1}, .stride = {2, 1, 1}, .padding = {1, 2, 0}}), volume);
+  expect_one(Conv3d(4, 6, 3, 1, "same"), Conv3d(4, 6, {.kernel_size = 3, .padding = kSame}), volume);
+  expect_one(Conv3d(4, 6, 3, 1, 1, {1, 2, 1}, 2, false),
+             Conv3d(4, 6, {.kernel_size = 3, .padding = 1, .dilation = {1, 2, 1}, .groups = 2, .bias = false}), volume);
+  expect_one(Conv3d(4, 6, {1, 3, 3}, {.padding = {0, 1, 1}}),
+             Conv3d(4, 6, {.kernel_size = {1, 3, 3}, .padding = {0, 1, 1}}), volume);
+  expect_one(ConvTranspose3d(4, 6, 3, 2, 1, {1, 0, 1}),
+             ConvTranspose3d(4, 6, {.kernel_size = 3, .stride = 2, .padding = 1, .output_padding = {1, 0, 1}}), volume);
+  expect_one(ConvTranspose3d(4, 6, 4, {.stride = 2, .padding = 1}),
+             ConvTranspose3d(4, 6, {.kernel_size = 4, .stride = 2, .padding = 1}), volume);
   EXPECT_ERROR(Conv2d(4, 6, 0), "Conv2d: kernel_size must be at least 1; got (0, 0)");
 
   // A pair in braces is a size, and options may follow the kernel's size.
@@ -212,7 +225,7 @@ TEST(Spellings, Activations) {
   EXPECT_ERROR(Softmax(4)(x), "softmax: axis must lie in [-4, 4); got 4");
   static_assert(!TakesBraces<LeakyReLU> && !TakesBraces<Hardtanh> && !TakesBraces<GLU>);
 
-  // No result is written over its input, so nothing takes PyTorch's inplace.
+  // No result is written over its input, so nothing accepts PyTorch's inplace.
   static_assert(!std::is_constructible_v<ReLU, bool> && !std::is_constructible_v<LeakyReLU, double, bool>);
 
   const GELU tanh({.approximate = GeluApproximation::kTanh});

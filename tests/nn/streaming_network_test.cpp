@@ -39,7 +39,7 @@ Tensor stream_in_blocks(Streaming& stream, const Tensor& x, std::int64_t most, s
   return cat(results, -1);
 }
 
-// The whole call, with zeros in front as latency() says.
+// The whole call, with latency() zeros in front.
 Tensor delayed(const Tensor& whole, std::int64_t latency) {
   Shape shape = whole.shape();
   shape[shape.size() - 1] = latency;
@@ -468,7 +468,7 @@ TEST(StreamingNetwork, OutlivesItsModuleAndFreezesItsParameters) {
   EXPECT_ERROR(weight.mul_(2.0), "frozen");
 }
 
-// A module that takes the mean over time, as squeeze and excitation does.
+// A module that computes the mean over time, as squeeze and excitation does.
 struct Squeeze : Module {
   Tensor operator()(const Tensor& x) const { return x * sigmoid(x.mean({2}, true)); }
 };
@@ -497,7 +497,12 @@ TEST(StreamingNetwork, RefusesWhatReadsTheWholeSignal) {
   refused([](const Tensor& x) { return flip(x, {2}); }, "got flip", "no rule");
   refused([](const Tensor& x) { return cumsum(x, 2); }, "got cumsum", "no rule");
   refused([](const Tensor& x) { return adaptive_avg_pool1d(x, 4); }, "got avg_pool", "depends on the length");
-  refused([](const Tensor& x) { return x.select(2, 3).unsqueeze(2) + x; }, "got select", "takes one sample");
+  refused(
+      [](const Tensor& x) {
+        return max_pool3d(x.unsqueeze(2).unsqueeze(2), {1, 1, 2});
+      },
+      "got max_pool", "of volumes");
+  refused([](const Tensor& x) { return x.select(2, 3).unsqueeze(2) + x; }, "got select", "selects one sample");
   refused([](const Tensor& x) { return x.narrow(2, 0, 100); }, "got narrow", "depends on the length");
   refused([](const Tensor& x) { return x / static_cast<double>(x.size(2)); }, "got div", "depends on the length");
   refused([](const Tensor& x) { return x + arange(x.size(2)).to(kFloat32); }, "got add", "constant that changes");
@@ -563,9 +568,9 @@ TEST(StreamingNetwork, NamesTheFaultsOfCalls) {
   Streaming short_signal(residual, {.block = 4});
   const Tensor x = Tensor::ones({1, 1, 4});
   static_cast<void>(short_signal(x.narrow(2, 0, 3)));
-  EXPECT_ERROR(short_signal.flush(), "Streaming: a signal must have a length that the network takes; got 3 samples",
+  EXPECT_ERROR(short_signal.flush(), "Streaming: a signal must have a length that the network accepts; got 3 samples",
                "operands of add have 3 and 0");
-  static_cast<void>(short_signal(x.narrow(2, 3, 1)));  // the signal goes on
+  static_cast<void>(short_signal(x.narrow(2, 3, 1)));  // the signal continues
   EXPECT_EQ(short_signal.flush().size(2), short_signal.latency());
 }
 

@@ -32,7 +32,7 @@ std::vector<std::int64_t> random_chunks(std::int64_t total, std::int64_t most, s
   return lengths;
 }
 
-// The results of the chunks and of flush(), joined; checks after each chunk that as many have come as latency() says.
+// The results of the chunks and of flush(), joined; checks after each chunk that their number agrees with latency().
 template <class Stream, class Due>
 Tensor in_chunks(Stream& stream, const Tensor& x, const std::vector<std::int64_t>& lengths, const Due& due) {
   std::vector<Tensor> results;
@@ -187,7 +187,7 @@ TEST(Streaming, KeepsCopies) {
   Tensor buffer = x.narrow(-1, 0, 3).clone();
   stream(buffer);
   buffer.copy_(x.narrow(-1, 3, 3));
-  StreamingConv1d copy = stream;  // carries on by itself
+  StreamingConv1d copy = stream;  // continues alone
   testing::expect_near("chunks", stream(buffer), layer(x).to_vector<double>(), 1e-6);
   testing::expect_near("copy", copy(buffer), layer(x).to_vector<double>(), 1e-6);
 }

@@ -1,4 +1,4 @@
-// Everything at once: a network that learns to enlarge, and a run that was saved and resumed.
+// Everything together: a network that learns to enlarge, and a run that was saved and resumed.
 #include <adjoint/adjoint.h>
 
 #include <gtest/gtest.h>

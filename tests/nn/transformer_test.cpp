@@ -167,7 +167,7 @@ TEST(Transformer, HooksRunInEveryPart) {
   layer(x, x);
   EXPECT_EQ(seen, (std::vector<std::string>{"Linear", "MultiheadAttention", "Dropout", "LayerNorm",
                                             "TransformerDecoderLayer"}));
-  // A query that a hook replaces is the key and value too, where they were one tensor.
+  // A query that a hook replaces is the key and value too, if they were one tensor.
   MultiheadAttention attention(4, 2);
   const Tensor y = Tensor::randn({3, 4}), plain = attention(y, y, y).output;
   attention.register_forward_pre_hook([&](const Module&, const Tensor&) { return y; });

@@ -37,7 +37,7 @@ class OnnxConv : public testing::OnnxCalls {
 };
 
 bool is_huge(const ConvCase& c) {
-  const auto most = [](const Extent2& e) { return std::max(e[0], e[1]); };
+  const auto most = [](const auto& e) { return std::max({e.d, e.h, e.w}); };
   return std::max({most(c.stride), most(c.padding), most(c.dilation)}) > 1000;
 }
 
@@ -58,6 +58,25 @@ TEST_F(OnnxConv, ComputesEveryGeometry) {
     if (c.batch > 0) add_with_weights("conv_weight", weight, c, image, {feature});
   }
   run(0.0);  // sums of integers are exact
+}
+
+// Causal convolutions and their gradients: all of the depth's padding is in front.
+TEST_F(OnnxConv, ComputesPaddingInFront) {
+  for (const std::int64_t stride : {1, 2, 3}) {
+    ConvGeometry g{.rank = 3, .batch = 2, .image_channels = 3, .feature_channels = 4};
+    g.image = {6, 4, 5};
+    g.kernel = {3, 3, 3};
+    g.stride = {stride, 1, 1};
+    g.padding = {4, 1, 1};
+    g.feature = {(6 + 4 - 3) / stride + 1, 4, 5};
+    const ConvProblem p = testing::integer_problem(g);
+    const Tensor image = p.image_tensor({}), filter = p.filter_tensor({}), feature = p.feature_tensor({});
+    const std::string of = " with stride " + std::to_string(stride);
+    add("conv" + of, [=](In x) -> Out { return {conv(x[0], x[1], {}, g)}; }, {image, filter});
+    add("conv_transpose" + of, [=](In x) -> Out { return {conv_transpose(x[0], x[1], {}, g)}; }, {feature, filter});
+    add("conv_weight" + of, [=](In x) -> Out { return {conv_weight(x[0], x[1], g)}; }, {image, feature});
+  }
+  run(0.0);
 }
 
 TEST_F(OnnxConv, Activates) {

@@ -45,7 +45,7 @@ def loop(inputs, outputs, nodes, body_inputs, body_outputs, constants=()):
 
 def cases():
     x, w = normal(2, 3), normal(2, 3)
-    # Each branch has a weight of its own under one name, and reads a value that nothing else reads.
+    # Each branch has a separate weight under one name, and reads a value that nothing else reads.
     nodes = [
         node("Mul", ["in1", "in1"], ["square"]),
         node(

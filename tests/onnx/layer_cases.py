@@ -110,6 +110,19 @@ def convolutions():
     yield case("ConvTranspose", 11, [x, w, b], [extended], strides=[2, 1], output_padding=[1, 0])
     yield case("ConvTranspose", 11, [x, w, b], [extended[:, :, :, 1:]], strides=[2, 1], output_shape=[16, 6])
     yield case("ConvTranspose", 11, [x, w, b], [full[:, :, 1:, 1:].astype(f32)], strides=[2, 1], auto_pad="SAME_LOWER")
+    volume, w, b = normal(1, 2, 5, 4, 6), normal(4, 1, 3, 2, 3), normal(4)
+    steps = {"strides": [2, 1, 2], "dilations": [1, 2, 1], "group": 2}
+    for pads in ([2, 1, 0, 0, 1, 0], [1, 0, 1, 1, 0, 1], [0, 1, 0, 1, 0, 2]):  # causal, on both sides, unlike
+        y = correlated(volume, w, (2, 1, 2), (1, 2, 1), pads[:3], pads[3:], 2) + b[:, None, None, None]
+        yield case("Conv", 11, [volume, w, b], [y.astype(f32)], pads=pads, **steps)
+    w, b, spread = normal(2, 3, 2, 3, 2), normal(3), np.zeros((1, 2, 9, 4, 6), f32)
+    spread[:, :, ::2] = volume
+    flipped = w[:, :, ::-1, ::-1, ::-1].swapaxes(0, 1)
+    full = correlated(spread, flipped, (1, 1, 1), (1, 1, 1), (1, 2, 1), (1, 2, 1)) + b[:, None, None, None]
+    cut = full[:, :, 1:, :-1, 1:].astype(f32)
+    yield case("ConvTranspose", 11, [volume, w, b], [cut], strides=[2, 1, 1], pads=[1, 0, 1, 0, 1, 0])
+    even = full[:, :, 1:-1, :, 1:-1].astype(f32)
+    yield case("ConvTranspose", 11, [volume, w, b], [even], strides=[2, 1, 1], pads=[1, 0, 1, 1, 0, 1])
 
 
 def pooled(x, kernel, stride, before, ends, reduce):
@@ -146,6 +159,23 @@ def pooling():
     yield case("AveragePool", 13, [x[:, :, :, None]], [mean], **deep)
     norm = pooled(x, *geometry, lambda window, _: (np.abs(window) ** 3).sum() ** (1 / 3)).astype(f32)
     yield case("LpPool", 11, [x], [norm], p=3, **attributes)
+    # Volumes, with unlike padding and with padding that the library's pooling has.
+    volume = normal(2, 2, 5, 4, 6)
+    for before, after, ends in (((1, 0, 1), (0, 1, 1), (3, 2, 3)), ((1, 0, 1), (1, 0, 1), (3, 1, 3))):
+        geometry = ((2, 3, 2), (2, 2, 3), before, ends)
+        attributes = {"kernel_shape": [2, 3, 2], "strides": [2, 2, 3], "pads": [*before, *after]}
+        top = pooled(volume, *geometry, lambda window, _: window.max()).astype(f32)
+        at = pooled(volume, *geometry, lambda window, places: places[window.argmax()]).astype(i64)
+        plane, z, y, column = at // 120, at % 120 // 24, at % 24 // 6, at % 6
+        yield case("MaxPool", 12, [volume], [top, at], **attributes)
+        by_columns = plane * 120 + column * 20 + y * 5 + z
+        yield case("MaxPool", 12, [volume], [top, by_columns], storage_order=1, **attributes)
+        mean = pooled(volume, *geometry, lambda window, _: window.mean()).astype(f32)
+        yield case("AveragePool", 11, [volume], [mean], **attributes)
+        sums = pooled(volume, *geometry, lambda window, _: window.sum()).astype(f32)
+        yield case("AveragePool", 11, [volume], [sums / f32(12)], count_include_pad=1, **attributes)
+        norm = pooled(volume, *geometry, lambda window, _: np.sqrt((window**2).sum())).astype(f32)
+        yield case("LpPool", 11, [volume], [norm], **attributes)
     # Windows of ceil mode, whose last one reaches beyond the pads, and is not counted there.
     attributes = {"kernel_shape": [3], "strides": [2], "pads": [1, 0], "ceil_mode": 1}
     signal, geometry = x[:, :, 0], ((3,), (2,), (1,), (4,))
@@ -156,6 +186,10 @@ def pooling():
     yield case("GlobalLpPool", 2, [x], [np.sqrt((x**2).sum((2, 3), keepdims=True))])
     back = f32([[[x[0, 0, 0, 1], 0, 0, x[0, 0, 0, 0]]]])
     yield case("MaxUnpool", 11, [x[:1, :1, 0, :2], i64([[[3, 0]]])], [back], kernel_shape=[2], strides=[2])
+    spread = np.zeros((1, 1, 2, 2, 2), f32)
+    spread[0, 0, 1, 0, 1] = 3
+    one = f32([3]).reshape(1, 1, 1, 1, 1)
+    yield case("MaxUnpool", 11, [one, i64([5]).reshape(one.shape)], [spread], kernel_shape=[2, 2, 2], strides=[2, 2, 2])
 
 
 def normalisations():
@@ -295,10 +329,10 @@ def refused():
     yield refusal("its kernel_shape must be the weight's; got 2, 2 for (2, 4, 3, 3)", *conv, kernel_shape=[2, 2])
     yield refusal("its pads must be 4 numbers from 0 to 2^30 - 1; got -1, 0, 0, 0", *conv, pads=[-1, 0, 0, 0])
     yield refusal("its auto_pad must be NOTSET, SAME_UPPER, SAME_LOWER or VALID; got SAME", *conv, auto_pad="SAME")
-    deep = [image[..., None], w[..., None]]
-    yield refusal("this library has no layers of more axes; got (1, 4, 5, 5, 1)", "Conv", deep)
-    cubes = {"kernel_shape": [2, 1, 2]}
-    yield refusal("no layers of more axes; got (1, 4, 5, 5, 1)", "AveragePool", [image[..., None]], **cubes)
+    deep = [image[..., None, None], w[..., None, None]]
+    volumes = "(N, C, L), (N, C, H, W) or (N, C, D, H, W); got (1, 4, 5, 5, 1, 1)"
+    yield refusal(volumes, "Conv", deep)
+    yield refusal(volumes, "AveragePool", [deep[0]], kernel_shape=[2, 1, 2, 1])
     yield refusal("its kernel_shape must be 2 numbers", "MaxPool", [image], kernel_shape=[2])
     yield refusal("its p must be positive; got 0", "LpPool", [image], kernel_shape=[2, 2], p=0)
     window, places = {"kernel_shape": [2, 2]}, np.arange(100).reshape(image.shape)

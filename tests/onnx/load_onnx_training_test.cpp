@@ -1,7 +1,9 @@
-// load_onnx: a loaded network trains as the one that was written, and is written to the same bits again.
+// load_onnx: a loaded network trains as the one that was written, is written to the same bits again, and runs the
+// operators that were written.
 #include <adjoint/adjoint.h>
 #include <adjoint/nn/onnx/onnx.h>
 #include <adjoint/nn/onnx/onnx_model.h>
+#include <adjoint/nn/plan.h>
 #include <adjoint/tests/support/temp_folder.h>
 
 #include <gtest/gtest.h>
@@ -59,6 +61,21 @@ TEST_F(LoadOnnxTraining, IsWrittenAgainWithTheSameResults) {
   EXPECT_EQ(once.state_dict().size(), twice.state_dict().size());
   EXPECT_EQ(once(x).to_vector<float>(), twice(x).to_vector<float>());
   EXPECT_LE((once(x) - net(x)).abs().max().item(), 1e-6);
+}
+
+// Exporters write a channel's slope with or without an axis for the batch. A comparison, a product and a choice would
+// give the same results in three passes.
+TEST_F(LoadOnnxTraining, RunsPReLUAsOneOperator) {
+  const Tensor x = Tensor::randn({2, 3, 4, 5}), slope = Tensor::randn({3});
+  nn::PReLU net({.num_parameters = 3});
+  net.weight = slope;
+  net.eval();
+  nn::save_onnx(folder / "net.onnx", net, {x});
+  nn::OnnxModel loaded = nn::load_onnx(folder / "net.onnx");
+  loaded.eval();
+  nn::Plan plan(loaded, {x});
+  EXPECT_EQ(plan.size(), 1U);
+  EXPECT_EQ(plan.run({x})[0].to_vector<float>(), net(x).to_vector<float>());
 }
 
 }  // namespace

@@ -192,7 +192,7 @@ TEST_F(SaveOnnx, RefusesAndWritesNothing) {
   const Tensor image = Tensor::zeros({1, 3, 4, 4});
   EXPECT_ERROR(nn::save_onnx(path, net, {image}), "eval mode");
   net.eval();
-  EXPECT_ERROR(nn::save_onnx(path, net, {image, image}), "as many inputs as the network takes");
+  EXPECT_ERROR(nn::save_onnx(path, net, {image, image}), "as many inputs as the network accepts");
   EXPECT_ERROR(nn::save_onnx(path, net, {image}, {.input_names = {"a", "b"}}), "a name for each input");
   EXPECT_ERROR(nn::save_onnx(path, net, {image}, {.input_names = {"a"}, .output_names = {"a"}}), "distinct");
   EXPECT_ERROR(nn::save_onnx(path, net, {image}, {.dynamic_axes = {{.axis = 4}}}), "dynamic axis");

@@ -120,7 +120,7 @@ TEST_F(SaveOnnxWeights, KeepBfloat16InputsOutputsAndWeights) {
   for (const auto& [name, parameter] : loaded.named_parameters()) parameters[name] = parameter;
   for (const auto& [name, buffer] : loaded.named_buffers()) buffers[name] = buffer;
   for (const auto& [name, parameter] : nets.low.named_parameters()) {
-    // The last layer normalisation is one node, and the group normalisation's affine part a formula of its own.
+    // The last layer normalisation is one node, and the group normalisation's affine part a separate formula.
     if (parameter.dim() < 2) continue;
     ASSERT_TRUE(parameters.contains(name)) << name;
     EXPECT_EQ(parameters[name].dtype(), kBFloat16);

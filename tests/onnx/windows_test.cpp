@@ -19,6 +19,9 @@ class OnnxWindows : public testing::OnnxCalls {
   std::int64_t pick(std::int64_t least, std::int64_t most) {
     return std::uniform_int_distribution<std::int64_t>(least, most)(random_);
   }
+  Size3 pick3(const Size3& least, const Size3& most) {
+    return {pick(least.d, most.d), pick(least.h, most.h), pick(least.w, most.w)};
+  }
   Size2 pick2(const Size2& least, const Size2& most) { return {pick(least.h, most.h), pick(least.w, most.w)}; }
 
  private:
@@ -71,6 +74,41 @@ TEST_F(OnnxWindows, OfAdaptivePools) {
   run(1e-6);
 }
 
+TEST_F(OnnxWindows, OfVolumes) {
+  for (int i = 0; i < 30; ++i) {
+    const Size3 kernel = pick3(1, 4), stride = pick3(1, 3),
+                padding = pick3(0, {kernel.d / 2, kernel.h / 2, kernel.w / 2});
+    const MaxPool3dParams params{.stride = stride, .padding = padding, .ceil_mode = i % 2 == 1};
+    const AvgPool3dParams means{.stride = stride,
+                                .padding = padding,
+                                .ceil_mode = i % 2 == 1,
+                                .count_include_pad = i % 4 < 2,
+                                .divisor_override = i % 5 == 0 ? 3 : 0};
+    const bool without_elements = padding.d >= kernel.d || padding.h >= kernel.h || padding.w >= kernel.w;
+    add(fmt::format("{}: kernel {} {} {}, stride {} {} {}, padding {} {} {}", i, kernel.d, kernel.h, kernel.w, stride.d,
+                    stride.h, stride.w, padding.d, padding.h, padding.w),
+        [=](In x) -> Out {
+          const auto [maxima, places] = max_pool3d_with_indices(x[0], kernel, params);
+          const Tensor alone = max_pool3d(x[0], kernel, params), mean = avg_pool3d(x[0], kernel, means);
+          return without_elements ? Out{alone, mean} : Out{alone, mean, maxima, places};
+        },
+        {Tensor::randn(i % 3 == 0 ? Shape{3, 6, 7, 8} : Shape{2, 3, 6, 7, 8})});
+    const Size3 size = pick3(1, 6);
+    add(fmt::format("{}: {} {} {}", i, size.d, size.h, size.w),
+        [=](In x) -> Out {
+          const auto [maxima, places] = adaptive_max_pool3d_with_indices(x[0], size);
+          return {maxima,
+                  places,
+                  adaptive_max_pool3d(x[0], size),
+                  adaptive_avg_pool3d(x[0], size),
+                  interpolate(x[0], {.size = size, .mode = Interpolation::kTrilinear, .align_corners = i % 2 == 1}),
+                  interpolate(x[0], {.size = size, .mode = Interpolation::kNearest})};
+        },
+        {Tensor::randn({2, 3, pick(1, 6), pick(1, 6), pick(1, 6)})});
+  }
+  run(1e-5);
+}
+
 TEST_F(OnnxWindows, OfBlocks) {
   for (int i = 0; i < 60; ++i) {
     const Size2 size = pick2(4, 9), kernel = pick2(1, 2);
@@ -92,14 +130,14 @@ TEST_F(OnnxWindows, OfBlocks) {
 TEST_F(OnnxWindows, OfResampling) {
   for (int i = 0; i < 40; ++i) {
     const Size2 size = pick2(1, 17);
-    const Scale2 scale{static_cast<double>(pick(5, 50)) / 10.0, static_cast<double>(pick(5, 50)) / 10.0};
+    const AxisScales scale{static_cast<double>(pick(5, 50)) / 10.0, static_cast<double>(pick(5, 50)) / 10.0};
     const bool by_scale = i % 2 == 0;
     const Size2 from = pick2(2, 9);
     using enum Interpolation;
     for (const Interpolation mode : {kNearest, kNearestExact, kArea, kBilinear, kBicubic}) {
       for (int variant = 0; variant < (mode == kBilinear || mode == kBicubic ? 3 : 1); ++variant) {
         const InterpolateParams params{.size = by_scale ? Size2(0) : size,
-                                       .scale_factor = by_scale ? scale : Scale2(0.0),
+                                       .scale_factor = by_scale ? scale : AxisScales(0.0),
                                        .mode = mode,
                                        .align_corners = variant == 1,
                                        .antialias = variant == 2};

@@ -63,7 +63,7 @@ class AutocastDTypes : public ::testing::Test {
     for (Tensor& x : inputs) {
       if (x.dtype() == kFloat64) x = x.to(dtypes[floating++ % dtypes.size()]);
     }
-    if (floating < dtypes.size()) return;  // no floating-point input, or one dtype where several would be mixed
+    if (floating < dtypes.size()) return;  // no floating-point input, or one dtype instead of a mixture
     const std::string family = name.substr(0, name.find('/'));
     SCOPED_TRACE(name + " of " + of + " operands");
     const nlohmann::json entry = expected_dtypes().value(name, nlohmann::json());
@@ -104,7 +104,7 @@ TEST_F(AutocastDTypes, AreThoseOfPyTorchsLists) {
 TEST_F(AutocastDTypes, OfConvolutionsAreThoseOfPyTorchsLists) {
   using In = const std::vector<Tensor>&;
   const auto ones = [](const Shape& shape) { return Tensor::ones(shape, {.dtype = kFloat64}); };
-  const Tensor line = ones({1, 2, 5}), plane = ones({1, 2, 5, 5}), bias = ones({3});
+  const Tensor line = ones({1, 2, 5}), plane = ones({1, 2, 5, 5}), volume = ones({1, 2, 5, 5, 5}), bias = ones({3});
   const auto one = [](const Tensor& result) { return std::vector<Tensor>{result}; };
   compare("conv1d", [&](In in) { return one(conv1d(in[0], in[1], in[2])); }, {line, ones({3, 2, 3}), bias});
   compare("conv2d", [&](In in) { return one(conv2d(in[0], in[1], in[2])); }, {plane, ones({3, 2, 3, 3}), bias});
@@ -112,7 +112,10 @@ TEST_F(AutocastDTypes, OfConvolutionsAreThoseOfPyTorchsLists) {
           {line, ones({2, 3, 3}), bias});
   compare("conv_transpose2d", [&](In in) { return one(conv_transpose2d(in[0], in[1], in[2])); },
           {plane, ones({2, 3, 3, 3}), bias});
-  EXPECT_EQ(compared_, 12);
+  compare("conv3d", [&](In in) { return one(conv3d(in[0], in[1], in[2])); }, {volume, ones({3, 2, 3, 3, 3}), bias});
+  compare("conv_transpose3d", [&](In in) { return one(conv_transpose3d(in[0], in[1], in[2])); },
+          {volume, ones({2, 3, 3, 3, 3}), bias});
+  EXPECT_EQ(compared_, 18);
 }
 
 }  // namespace

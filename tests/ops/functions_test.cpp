@@ -1,4 +1,4 @@
-// Functions that are made of others (ops/functions.h): values as PyTorch gives them, gradients, dtypes, bad calls.
+// Functions composed of others (ops/functions.h): values as PyTorch gives them, gradients, dtypes, bad calls.
 #include <adjoint/core/autograd/gradcheck.h>
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/tensor/random.h>

@@ -32,7 +32,9 @@ constexpr int kCalls = 10000;
 constexpr std::uint64_t kSeed = 27;
 
 Size2 size2(A a) { return {a.integer(), a.integer()}; }
-Extent2 extent2(A a) { return {a.integer(), a.integer()}; }
+Size3 size3(A a) { return {a.integer(), a.integer(), a.integer()}; }
+Extents extents(A a) { return {a.integer(), a.integer(), a.integer()}; }
+Margins margins(A a) { return {a.integer(), a.integer(), a.integer()}; }
 std::size_t place(A a) { return static_cast<std::size_t>(a.integer()); }
 
 Activation activation(A a) {
@@ -262,7 +264,28 @@ TEST(InvalidCalls, OfConvolutions) {
          return conv_transpose2d(a.tensor(), a.tensor(), a.chance(2) ? a.tensor() : Tensor{},
                                  {size2(a), size2(a), size2(a), size2(a), a.integer(), size2(a), activation(a)});
        }},
+      {"conv3d",
+       [](A a) {
+         return conv3d(a.tensor(), a.tensor(), a.chance(2) ? a.tensor() : Tensor{},
+                       {size3(a), size3(a), size3(a), a.integer(), activation(a), a.chance(2)});
+       }},
+      {"conv_transpose3d",
+       [](A a) {
+         return conv_transpose3d(a.tensor(), a.tensor(), a.chance(2) ? a.tensor() : Tensor{},
+                                 {size3(a), size3(a), size3(a), size3(a), a.integer(), size3(a), activation(a)});
+       }},
       // Operands that fit, so that the attributes are checked.
+      {"conv3d",
+       [](A a) {
+         return conv3d(Tensor::ones({1, 4, 3, 4, 4}), Tensor::ones({4, 2, 3, 2, 2}), {},
+                       {size3(a), size3(a), size3(a), a.chance(2) ? 2 : a.integer(), activation(a), a.chance(2)});
+       }},
+      {"conv_transpose3d",
+       [](A a) {
+         return conv_transpose3d(Tensor::ones({1, 4, 3, 4, 4}), Tensor::ones({4, 2, 3, 2, 2}), {},
+                                 {size3(a), size3(a), size3(a), size3(a), a.chance(2) ? 2 : a.integer(), size3(a),
+                                  activation(a)});
+       }},
       {"conv2d",
        [](A a) {
          return conv2d(Tensor::ones({1, 4, 6, 6}), Tensor::ones({4, 2, 3, 3}), {},
@@ -281,12 +304,12 @@ TEST(InvalidCalls, OfConvolutions) {
                                      a.integer(),
                                      a.integer(),
                                      a.integer(),
-                                     extent2(a),
-                                     extent2(a),
-                                     extent2(a),
-                                     extent2(a),
-                                     extent2(a),
-                                     extent2(a)};
+                                     extents(a),
+                                     extents(a),
+                                     extents(a),
+                                     extents(a),
+                                     margins(a),
+                                     extents(a)};
          return conv_workspace(geometry, a.enumerator<DType>(8), a.device());
        }},
   };

@@ -59,6 +59,45 @@ class MemoryFormatCuda : public ::testing::Test {
   }
 };
 
+TEST_F(MemoryFormatCuda, TakesVolumes) {
+  const auto nets = std::vector<std::pair<const char*, Net>>{
+      {"max", [](const auto& in) { return max_pool3d(in[0], 3, 2, 1); }},
+      {"average", [](const auto& in) { return avg_pool3d(in[0], 2, 2); }},
+      {"adaptive",
+       [](const auto& in) {
+         return adaptive_avg_pool3d(in[0], {3, 2, 5});
+       }},
+      {"trilinear",
+       [](const auto& in) { return interpolate(in[0], {.scale_factor = 2, .mode = Interpolation::kTrilinear}); }},
+      {"nearest",
+       [](const auto& in) {
+         return interpolate(in[0], {.size = {4, 9, 12}});
+       }},
+      {"pad",
+       [](const auto& in) {
+         return pad(in[0], {1, 2, 0, 1, 2, 1}, PadMode::kReflect);
+       }},
+      {"batch norm", [](const auto& in) { return batch_norm(in[0], {}, {}, {}, {}, true); }},
+      {"group norm", [](const auto& in) { return group_norm(in[0], 4); }},
+      {"instance norm", [](const auto& in) { return instance_norm(in[0]); }}};
+  for (const DType dtype : {kBFloat16, kFloat16, kFloat32, kFloat64}) {
+    const double tolerance = element_size(dtype) == 2 ? 0.1 : 1e-4;
+    for (const std::int64_t channels : {std::int64_t{16}, std::int64_t{12}}) {
+      const Tensor x = integers_in({2, channels, 4, 6, 8}, dtype, 1);
+      for (const auto& [name, net] : nets) {
+        SCOPED_TRACE(std::string(name) + " " + to_string(dtype));
+        const Step host = step(net, {x.to(kCPU)}), contiguous = step(net, {x}), last = step(net, {x.to(kChannelsLast)});
+        EXPECT_EQ(last.value.memory_format(), kChannelsLast);
+        EXPECT_EQ(last.gradients[0].memory_format(), kChannelsLast);
+        for (const Step& found : {contiguous, last}) {
+          testing::expect_near("value", found.value, host.value.to_vector<double>(), tolerance);
+          testing::expect_near("gradient", found.gradients[0], host.gradients[0].to_vector<double>(), tolerance);
+        }
+      }
+    }
+  }
+}
+
 TEST_F(MemoryFormatCuda, PoolsWholePacksOfChannels) {
   const auto pools = std::vector<std::pair<const char*, Net>>{
       {"max 2", [](const auto& in) { return max_pool2d(in[0], 2); }},

@@ -36,7 +36,7 @@ void expect_close(const std::string& what, const Tensor& actual, const Tensor& e
   }
 }
 
-// Of a result that is computed in float32 or wider: 16 bits are rounded once, to nearest.
+// The tolerance of a result that is computed in float32 or wider: 16 bits are rounded once, to nearest.
 double rounding(DType dtype) { return element_size(dtype) == 2 ? epsilon(dtype) / 2.0 : epsilon(dtype); }
 
 // The inputs with `dtype` in place of float64, strided or not, on a device.
@@ -58,7 +58,8 @@ struct Gradients {
   std::vector<Tensor> results, gradients;
 };
 
-// Of the sum of results times weights, for every floating-point input. Leaves are new: other tests share the inputs.
+// Gradients of the sum of results times weights, for every floating-point input. Leaves are new: other tests share the
+// inputs.
 Gradients gradients(const OperatorCase& c, std::vector<Tensor> inputs, const std::vector<Tensor>& weights) {
   for (Tensor& input : inputs) {
     if (is_floating_point(input.dtype())) input = input.detach().requires_grad_();
@@ -259,7 +260,7 @@ TEST_P(OperatorsCuda, AgreesWithTheCPU) {
         expect_close("gradient " + std::to_string(i), found.gradients[i].to(kCPU), expected.gradients[i],
                      4 * tolerance);
       }
-      // Without a tape, as strided operands: a NaN's bits differ where a recorded call is composed of others.
+      // Without a tape, as strided operands: a NaN's bits differ if a recorded call is composed of others.
       const std::vector<Tensor> packed = c.call(there);
       const std::vector<Tensor> strided = c.call(prepared(example.inputs, dtype, kCUDA, true));
       for (std::size_t i = 0; i < strided.size(); ++i) {

@@ -2,11 +2,11 @@
 // or where change sides. If the derivatives of both sides have one limit there, that is the derivative.
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/base/check.h>
+#include <adjoint/ops/attention/attention.h>
 #include <adjoint/ops/conv/conv.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/ops/loss/loss.h>
-#include <adjoint/ops/matmul/attention.h>
 #include <adjoint/ops/norm/norm.h>
 #include <adjoint/ops/reduce/reduce.h>
 #include <adjoint/ops/scan/scan.h>
@@ -54,8 +54,7 @@ void expect_derivatives(const std::string& name, const Function& f, double at) {
   const Derivatives left = derivatives(f, at - kNear), right = derivatives(f, at + kNear);
   const Derivatives closer_left = derivatives(f, at - kNear / 2), closer_right = derivatives(f, at + kNear / 2);
   for (std::size_t order = 0; order <= kOrders; ++order) {
-    // Near the place the formula is on one side of it: there a difference of the previous order shows whether it is
-    // correct.
+    // Near the place the formula is on one side of it: a difference of the previous order shows there if it is correct.
     if (order > 0 && std::isfinite(left[order]) && std::isfinite(right[order])) {
       for (const double side : {at - kNear, at + kNear}) {
         const double step = kNear / 4;
@@ -134,7 +133,7 @@ TEST(Orders, OfActivationsAloneAndInsideOtherOperators) {
   }
 }
 
-// Of a vector in which x stands beside other numbers.
+// A function of a vector that contains x and other numbers.
 Function beside(const std::vector<double>& others, Tensor (*f)(const Tensor& vector)) {
   return [=](const Tensor& x) {
     std::vector<Tensor> all = {x};

@@ -44,7 +44,7 @@ bool is_empty(const std::vector<Tensor>& tensors) {
   return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return x.numel() == 0; });
 }
 
-// In the reverse order, where the elements may stand anywhere.
+// In the reverse order, with the elements anywhere.
 std::vector<Tensor> reversed(const std::vector<Tensor>& inputs) {
   std::vector<Tensor> all;
   for (const Tensor& x : inputs) all.push_back(x.numel() == 0 ? x : flip(x.reshape({-1}), {0}).reshape(x.shape()));
@@ -67,7 +67,7 @@ TEST(PlannedOperators, HaveTheBitsOfTheirCalls) {
           for (const std::vector<Tensor>& inputs : {example.inputs, reversed(example.inputs), example.inputs}) {
             try {
               expected = c.call(inputs);
-            } catch (const Error&) {  // the function does not take these elements
+            } catch (const Error&) {  // the function does not accept these elements
               EXPECT_THROW(plan.run(inputs), Error);
               continue;
             }

@@ -107,7 +107,7 @@ class CheckpointTest : public ::testing::Test {
         EXPECT_EQ(begun.bits(), whole.bits());
       }
       Training resumed(folder_, make, schedule);
-      resumed.run(20, 22);  // whatever it was before
+      resumed.run(20, 22);  // for any earlier state
       ASSERT_EQ(resumed.checkpoint.resume(), stopped);
       resumed.run(stopped, kSteps);
       EXPECT_EQ(resumed.bits(), whole.bits());

@@ -142,7 +142,7 @@ TEST(EMACuda, SwapsEveryDtype) {
   expect_swaps_of_every_dtype(kCUDA);
 }
 
-// If a single weight was moved meanwhile, whichever it is, every weight gets its earlier value back.
+// If any single weight was moved meanwhile, every weight gets its earlier value back.
 TEST(EMA, PutsBackWhereOneWeightWasMoved) {
   for (const std::size_t moved : {0, 1, 2}) {
     std::vector<nn::Linear> layers;

@@ -107,7 +107,7 @@ void backward(GradScaler& scaler, const Tensor& p, double gradient) {
   tape.backward(scaler.scale((p * gradient).sum()));
 }
 
-// One element of many tensors, whichever it is, makes the optimiser leave out its step.
+// Any one element of many tensors makes the optimiser leave out its step.
 void expect_every_element_to_be_seen(Device device) {
   const std::vector<std::int64_t> sizes{1, 5, 4096, 4097, 3 * 16384 + 5};
   for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
@@ -332,7 +332,7 @@ void expect_a_checkpoint_to_go_on(Device device) {
       begun.checkpoint.save(stopped);
     }
     Training resumed(folder, device);
-    resumed.run(20, 20 + stopped);  // whatever it was before, or nothing
+    resumed.run(20, 20 + stopped);  // any earlier value, or nothing
     resumed.checkpoint.resume();
     resumed.run(stopped, 12);
     EXPECT_EQ(resumed.bits(), whole.bits()) << stopped;

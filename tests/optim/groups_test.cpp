@@ -1,4 +1,4 @@
-// Groups of parameters: options, learning rates and state of their own; groups by name, type and function.
+// Groups of parameters: separate options, learning rates and state; groups by name, type and function.
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/norm.h>

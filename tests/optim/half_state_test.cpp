@@ -29,7 +29,7 @@ double after(int steps, double start, double gradient, DType dtype, const Option
   return weight.to_vector<double>()[0];
 }
 
-// Adam moves a weight by lr a step, whatever the size of a constant gradient. The weight's own rounding, in steps of at
+// Adam moves a weight by lr a step, for every size of a constant gradient. The weight's own rounding, in steps of at
 // most 2^-12 (float16) near 0.3, is all that may be lost.
 void expect_adam_moves_by_lr(Device device) {
   for (const double gradient : {2e-3, -2e-3, 1e-4, 1e-6}) {
@@ -96,7 +96,7 @@ TEST(HalfState, TheParameterIsRoundedOnceAStep) {
   }
 }
 
-// Steps of 2^-12 from 1 are lost in bfloat16, whose numbers stand 2^-8 apart there.
+// Steps of 2^-12 from 1 are lost in bfloat16, whose numbers are 2^-8 apart there.
 void expect_small_steps_to_add_up(Device device) {
   for (const DType dtype : {kBFloat16, kFloat16}) {
     for (const bool master_weights : {false, true}) {

@@ -1,4 +1,4 @@
-// L-BFGS beside PyTorch's, on Rosenbrock's function.
+// L-BFGS compared with PyTorch's, on Rosenbrock's function.
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/join/join.h>

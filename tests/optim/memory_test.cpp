@@ -1,4 +1,4 @@
-// A training takes as much memory at step 20,000 as at step 100, plainly and through GraphedStep; on the CPU at step
+// A training uses as much memory at step 20,000 as at step 100, plainly and through GraphedStep; on the CPU at step
 // 400.
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/base/stream.h>

@@ -29,7 +29,7 @@ inline const Json& fixture() {
 template <class Optimiser>
 using OptionsOf = decltype(std::declval<const Optimiser&>().options());
 
-// f(name, option) for the options that optimisers have beside master_weights.
+// f(name, option) for the options of optimisers besides master_weights.
 template <class Options, class F>
 void visit_options(Options& o, const F& f) {
   f("lr", o.lr);
@@ -103,7 +103,7 @@ inline Tensor start(DType dtype) {
                              {.dtype = dtype, .requires_grad = true});
 }
 
-// Of the fixture's parameter, in float64.
+// The fixture's parameter, in float64.
 inline SGD optimizer_of(double lr, double momentum = 0.0) {
   return SGD({start(kFloat64)}, {.lr = lr, .momentum = momentum});
 }

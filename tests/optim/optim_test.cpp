@@ -186,7 +186,7 @@ TEST(Optimizer, BadParametersAndOptionsAreErrors) {
   EXPECT_ERROR(SGD({p}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), "dampening 0.1");
 }
 
-// SGD's dampening may be any number. RMSprop's alpha and Adam's betas have rules of their own, which -1 breaks, too.
+// SGD's dampening may be any number. RMSprop's alpha and Adam's betas have other rules, which -1 breaks, too.
 void expect_refused(const char* optimizer, const char* name, const std::function<void()>& make) {
   const std::string what = std::string(optimizer) + ": " + name + " must ";
   if (std::string(name) != "dampening") {

@@ -25,7 +25,7 @@ const std::map<std::string, std::vector<Curve>>& curves() {
   static const ConstantLROptions constant{.factor = 0.25, .total_iters = 4};
   static const ExponentialLROptions exponential{.gamma = 0.9};
   static const CosineAnnealingLROptions cosine{.T_max = 8, .eta_min = 0.05};
-  // The second of two is another way to say the same.
+  // The second of two is another spelling of the first.
   static const std::map<std::string, std::vector<Curve>> all{
       {"step", {StepLROptions{.step_size = 3, .gamma = 0.5}}},
       {"cosine", {cosine}},

@@ -1,4 +1,4 @@
-// Parameters that get gradients and are in no optimiser: named once, and only where that is a mistake.
+// Parameters that get gradients and are in no optimiser: named once, and only if that is a mistake.
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/nn/clone.h>
 #include <adjoint/nn/linear.h>
@@ -32,7 +32,7 @@ struct Net : nn::Module {
   nn::Child<nn::Linear> second = register_module("second", nn::Linear(3, 1));
 };
 
-// `count` steps as programs write them; `between` comes behind each update.
+// `count` steps as programs write them; `between` follows each update.
 void train(const std::function<Tensor(const Tensor&)>& net, const std::vector<Optimizer*>& optimizers, int count = 4,
            const std::function<void()>& between = {}) {
   for (int step = 0; step < count; ++step) {
@@ -164,7 +164,7 @@ TEST(Untrained, GradientsOnPurposeAreNoMistake) {
   const Net net, critic;
   SGD sgd(net.parameters(), 1e-3);
   for (int step = 0; step < 5; ++step) {
-    // Of an input, as an attack on a network takes them, and of a module that has no optimiser and needs none.
+    // Gradients of an input, as an attack on a network computes them, and of a module that needs no optimiser.
     Tensor input = Tensor::rand({2, 3}, {.requires_grad = true});
     {
       Tape tape;
@@ -182,7 +182,7 @@ TEST(Untrained, GradientsOnPurposeAreNoMistake) {
     sgd.step();
     sgd.zero_grad();
   }
-  // A tensor of the program's own, which stands in no module.
+  // A tensor of the program, which is in no module.
   const Tensor scale = Tensor::ones({1}, {.requires_grad = true});
   train([&](const Tensor& x) { return net(x) * scale; }, {&sgd});
   EXPECT_TRUE(warnings.messages.empty()) << warnings.messages[0];

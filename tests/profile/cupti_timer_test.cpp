@@ -1,4 +1,4 @@
-// Device times by CUPTI, beside those by events.
+// Device times by CUPTI, compared with those by events.
 #include <adjoint/core/base/stream.h>
 #include <adjoint/core/profile/cupti/cupti_timer.h>
 #include <adjoint/core/profile/profiler.h>

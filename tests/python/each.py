@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs every test in a process of its own, and lists which passed and which failed, with a screen of reasons for each.
+"""Runs every test in a separate process, and lists those that passed and failed, with a screen of reasons for each.
 
     tests/python/each.py [--jobs N] [--timeout SECONDS] [--lines N] [NAME...]
 
@@ -89,7 +89,7 @@ def run(command, timeout, threads):
     numbers = dict.fromkeys(("OMP_NUM_THREADS", "ADJOINT_NUM_THREADS"), str(threads))
     environment = {**numbers, **os.environ, "PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1"}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path[:2] + [os.environ.get("PYTHONPATH", "")])
-    # The session of its own lets processes that the test starts end with it.
+    # The separate session lets processes that the test starts end with it.
     child = subprocess.Popen(command, cwd=HERE, env=environment, text=True, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, start_new_session=True)
     try:

@@ -113,7 +113,7 @@ class DLPackTest(unittest.TestCase):
 
 @unittest.skipUnless(torch.cuda.is_available() and BRIDGE.bridge_has_cuda(), "needs a CUDA GPU")
 class CudaTest(unittest.TestCase):
-    """Adjoint works on the default stream here, and PyTorch on one that does not wait for it by itself."""
+    """Adjoint works on the default stream here, and PyTorch on one that does not wait for it automatically."""
 
     def test_torch_reads_on_its_stream(self):
         for number, dtype in enumerate(DTYPES):

@@ -1,4 +1,4 @@
-"""Builds the wheel from an existing library, installs it in a venv of its own, and imports it there."""
+"""Builds the wheel from an existing library, installs it in a new venv, and imports it there."""
 
 import importlib.util
 import os

@@ -26,11 +26,14 @@ from adjoint.library import Context
 from adjoint.torch import native, operators
 from adjoint.torch.problem import as_tuple
 
-KINDS = ("Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d")
+KINDS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 CASES_1D = [dict(zip(("stride", "padding", "output_padding", "groups", "dilation"), values)) for values in [
     (1, 0, 0, 1, 1), (2, 1, 1, 2, 1), (3, 2, 2, 1, 2), (2, 0, 0, 4, 3), (5, 1, 4, 1, 1), (1, 3, 2, 2, 3)]]
 CASES_2D = CASES_1D + [dict(stride=(2, 3), padding=(1, 0), output_padding=(0, 2), groups=2, dilation=(2, 1))]
+CASES_3D = [CASES_1D[0], CASES_1D[2], dict(stride=(2, 1, 3), padding=(1, 0, 2), output_padding=(1, 0, 2), groups=2,
+                                           dilation=(1, 2, 1))]
+CASES = (CASES_1D, CASES_2D, CASES_3D)
 # (batch, extents, filter's extents, attributes): empty calls, one position, one tap, odd strides, and strides longer
 # than the filter or the input.
 EDGES = [
@@ -47,20 +50,20 @@ def integers(*shape, dtype, device):
 
 def conv_problems(device, dtype):
     """Yields (Adjoint's function, PyTorch's, input, weight, bias, attributes)."""
-    for rank, cases in ((1, CASES_1D), (2, CASES_2D)):
+    for rank, cases in enumerate(CASES, 1):
         ours, theirs = getattr(adj, f"conv{rank}d"), getattr(torch.nn.functional, f"conv{rank}d")
         same = [dict(padding="same", groups=2, dilation=d) for d in (1, 2)] + [dict(padding="valid", stride=2)]
         for case in [{**case, "output_padding": 0} for case in cases] + same:
             case = {key: value for key, value in case.items() if key != "output_padding"}
             groups = case.get("groups", 1)
-            x = integers(2, 4, *(13, 16)[:rank], dtype=dtype, device=device)
-            w = integers(4 if groups > 1 else 6, 4 // groups, *(3, 4)[:rank], dtype=dtype, device=device)
+            x = integers(2, 4, *(13, 16, 6)[:rank], dtype=dtype, device=device)
+            w = integers(4 if groups > 1 else 6, 4 // groups, *(3, 4, 2)[:rank], dtype=dtype, device=device)
             b = integers(w.shape[0], dtype=dtype, device=device)
             yield ours, theirs, x, w, b, case
 
 
 def edge_problems(device, dtype):
-    """Yields the same for EDGES, for all four operators."""
+    """Yields the same for EDGES, for all operators of one and two axes."""
     for (batch, extent, kernel, case), rank, kind in itertools.product(EDGES, (1, 2), ("conv", "conv_transpose")):
         name, groups = f"{kind}{rank}d", case.get("groups", 1)
         if kind == "conv":
@@ -75,17 +78,17 @@ def problems(device, dtype):
     torch.manual_seed(0)
     yield from conv_problems(device, dtype)
     yield from edge_problems(device, dtype)
-    for rank, cases in ((1, CASES_1D), (2, CASES_2D)):
+    for rank, cases in enumerate(CASES, 1):
         ours, theirs = getattr(adj, f"conv_transpose{rank}d"), getattr(torch.nn.functional, f"conv_transpose{rank}d")
         for case in cases:
-            x = integers(2, 4, *(7, 5)[:rank], dtype=dtype, device=device)
-            w = integers(4, 6 // case["groups"] if 6 % case["groups"] == 0 else 2, *(3, 4)[:rank], dtype=dtype, device=device)
+            x = integers(2, 4, *(7, 5, 3)[:rank], dtype=dtype, device=device)
+            w = integers(4, 6 // case["groups"] if 6 % case["groups"] == 0 else 2, *(3, 4, 2)[:rank], dtype=dtype, device=device)
             b = integers(w.shape[1] * case["groups"], dtype=dtype, device=device)
             yield ours, theirs, x, w, b, case
 
 
 def few_positions(function, x, w, case):
-    """Returns a small part of one example, because numerical derivatives take two calls for each element. Neighbours
+    """Returns a small part of one example, because numerical derivatives need two calls for each element. Neighbours
     still share all the taps that they can, and strides leave a rest."""
     extents = []
     for axis, taps in enumerate(w.shape[2:]):
@@ -145,9 +148,10 @@ class FunctionTest(unittest.TestCase):
         for device in DEVICES:
             for ours, _, x, w, b, case in problems(device, torch.float64):
                 inputs = [t.detach().clone().requires_grad_() for t in (few_positions(ours, x, w, case), w, b)]
+                fast = {"fast_mode": x.dim() == 5}  # random projections of the large Jacobians of volumes
                 with self.subTest(device=device, case=case):
-                    self.assertTrue(torch.autograd.gradcheck(lambda *t: ours(*t, **case), inputs))
-                    self.assertTrue(torch.autograd.gradgradcheck(lambda *t: ours(*t, **case), inputs))
+                    self.assertTrue(torch.autograd.gradcheck(lambda *t: ours(*t, **case), inputs, **fast))
+                    self.assertTrue(torch.autograd.gradgradcheck(lambda *t: ours(*t, **case), inputs, **fast))
 
     def test_only_needed_gradients_are_computed(self):
         x, w = torch.randn(1, 2, 5), torch.randn(2, 3, 3)
@@ -291,7 +295,7 @@ class ModuleTest(unittest.TestCase):
     def test_forward_and_output_size(self):
         for mine, reference in self.pairs():
             rank = len(mine.kernel_size)
-            x = torch.randn(2, 4, *(6, 5)[:rank])
+            x = torch.randn(2, 4, *(6, 5, 7)[:rank])
             torch.testing.assert_close(mine(x), reference(x))
             if mine.padding_mode != "circular":  # PyTorch pads only batches in this mode
                 torch.testing.assert_close(mine(x[0]), reference(x[0]))

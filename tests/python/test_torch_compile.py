@@ -220,7 +220,7 @@ class ExportTest(unittest.TestCase):
 
     @unittest.skipUnless(hasattr(getattr(torch, "_inductor", None), "aoti_load_package"), "needs AOTInductor")
     def test_aot_inductor(self):
-        # Each runs in a process of its own, because PyTorch 2.11 has crashed while it loaded such a package.
+        # Each runs in a separate process, because PyTorch 2.11 has crashed while it loaded such a package.
         for device in DEVICES:
             for whose in ("theirs", "ours"):
                 done = subprocess.run(

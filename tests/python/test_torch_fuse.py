@@ -22,7 +22,7 @@ import adjoint.torch as adj
 from adjoint.torch.fusion import FusedSequential
 from test_torch import computed
 
-KINDS = ("Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d")
+KINDS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
 ACTIVATIONS = (nn.ReLU(), nn.LeakyReLU(0.3), nn.LeakyReLU(-0.5), nn.Tanh(), nn.Sigmoid(), nn.SiLU())
 
 
@@ -33,7 +33,7 @@ def layer(kind, **options):
 
 def input_of(kind):
     torch.manual_seed(1)
-    return torch.randn(2, 4, *(9, 8)[: int(kind[-2])], dtype=torch.float64, requires_grad=True)
+    return torch.randn(2, 4, *(9, 8, 5)[: int(kind[-2])], dtype=torch.float64, requires_grad=True)
 
 
 def norm_of(kind, **options):

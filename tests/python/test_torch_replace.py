@@ -20,7 +20,7 @@ from torch.nn.utils import parametrizations, parametrize
 import adjoint.torch as adj
 from test_torch import computed
 
-KINDS = ("Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d")
+KINDS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
 
 
 def layer(kind):
@@ -30,7 +30,7 @@ def layer(kind):
 
 def input_of(module):
     torch.manual_seed(1)
-    return torch.randn(2, 4, *(9, 8)[: len(module.kernel_size)], dtype=torch.float64)
+    return torch.randn(2, 4, *(9, 8, 5)[: len(module.kernel_size)], dtype=torch.float64)
 
 
 class Scaled(nn.Conv1d):
@@ -93,7 +93,7 @@ class ReplaceTest(unittest.TestCase):
         patched = layer("Conv1d")
         patched.forward = lambda input: input
         model = nn.ModuleDict({
-            "3d": nn.Conv3d(1, 1, 1), "patched": patched, "ours": adj.Conv1d(1, 1, 1), "sub": Scaled(1, 1, 1),
+            "patched": patched, "ours": adj.Conv1d(1, 1, 1), "sub": Scaled(1, 1, 1),
             "integers": nn.Conv1d(1, 1, 1), "linear": nn.Linear(1, 1),
         })
         model["integers"].weight = nn.Parameter(torch.ones(1, 1, 1, dtype=torch.int8), requires_grad=False)
@@ -101,12 +101,12 @@ class ReplaceTest(unittest.TestCase):
         report = adj.replace(model)
         self.assertEqual(report.replaced, {})
         self.assertEqual(report.left, {
-            "3d": "it has three spatial axes", "patched": "its forward was replaced on the module itself",
+            "patched": "its forward was replaced on the module itself",
             "ours": "it is Adjoint's", "sub": "it is a Scaled, a subclass that was not asked for",
             "integers": "its weight is of torch.int8",
         })
         self.assertEqual({name: type(module) for name, module in model.items()}, types)
-        self.assertIn("0 replaced, 5 left", str(report))
+        self.assertIn("0 replaced, 4 left", str(report))
         self.assertIn("  sub: left, it is a Scaled, a subclass", str(report))
 
     def test_filters_are_held_as_kernels_read_them(self):
@@ -265,7 +265,7 @@ class ReplaceTest(unittest.TestCase):
             report = adj.replace(model)
             self.assertEqual(report.replaced, {"0": f"Lazy{kind}, once it has been called"})
             self.assertEqual(adj.replace(model).left, {"0": "it is Adjoint's"})
-            x = torch.randn(2, 4, *(9, 8)[: int(kind[-2])])
+            x = torch.randn(2, 4, *(9, 8, 5)[: int(kind[-2])])
             expected = model(x)
             self.assertIs(type(model[0]), getattr(adj, kind))
             torch.testing.assert_close(model(x), expected)

@@ -172,7 +172,7 @@ class TransformTest(unittest.TestCase):
         x, w, b = torch.ones(1, 2, 5), torch.ones(3, 2, 3), torch.ones(3)
         ops = torch.ops.adjoint
         for message, call in {
-            "adjoint::conv: operands must have 3 or 4 axes": lambda: ops.conv(x[0], w, None, [1], [0], [1], 1),
+            "adjoint::conv: operands must have 3 to 5 axes": lambda: ops.conv(x[0], w, None, [1], [0], [1], 1),
             "adjoint::conv: input and weight must have 3 axes": lambda: ops.conv(x, w[0], None, [1], [0], [1], 1),
             "must share dtype and device": lambda: ops.conv(x, w.double(), None, [1], [0], [1], 1),
             "bias must have shape (3,)": lambda: ops.conv(x, w, b[:2], [1], [0], [1], 1),
@@ -223,7 +223,7 @@ class TransformTest(unittest.TestCase):
     def test_a_tracer_may_treat_the_layers_as_leaves(self):
         class Tracer(torch.fx.Tracer):
             def is_leaf_module(self, module, name):
-                layers = (adj.Conv1d, adj.Conv2d, adj.ConvTranspose1d, adj.ConvTranspose2d)
+                layers = (adj.Conv1d, adj.Conv2d, adj.Conv3d, adj.ConvTranspose1d, adj.ConvTranspose2d, adj.ConvTranspose3d)
                 return isinstance(module, layers) or super().is_leaf_module(module, name)
 
         theirs, ours = both()

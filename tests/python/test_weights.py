@@ -1,4 +1,4 @@
-"""Runs the programs of docs/weights.md, whose blocks are parts of this file and of those beside it."""
+"""Runs the programs of docs/weights.md, whose blocks are parts of this file and of its neighbours."""
 
 import os
 import pathlib

@@ -42,7 +42,7 @@ std::string path_of(int descriptor) {
   return {target, static_cast<std::size_t>(std::max<ssize_t>(length, 0))};
 }
 
-// Calls f(log, path within the folder) if the path lies below the watched folder.
+// Calls f(log, path within the folder) if the path is below the watched folder.
 template <class F>
 void record(int folder, const char* name, const F& f) {
   Log& log = the_log();
@@ -108,8 +108,7 @@ std::vector<std::string> contents(const std::string& bytes, std::size_t flushed)
           early};
 }
 
-// The names on the disk if, of the unflushed changes, those in `lasting` are there; and the files that may be half
-// written.
+// The names on the disk if the unflushed changes in `lasting` are on it; and the files that may be half written.
 DiskState state_with(const DiskEvents& events, std::size_t end, const std::set<std::size_t>& lost,
                      const std::map<int, std::string>& content) {
   std::map<std::string, int> names;
@@ -222,7 +221,7 @@ void each_state_after_a_power_cut(const DiskEvents& events,
 
 using namespace adjoint::testing;
 
-#pragma GCC visibility push(default)  // the library is to find these
+#pragma GCC visibility push(default)  // the library must find these
 extern "C" {
 
 ssize_t write(int descriptor, const void* data, std::size_t bytes) {

@@ -1,5 +1,5 @@
 // A training that is killed at random places, and started again until it is done, ends with the bits of one that never
-// stopped: 25 kills, or as many as ADJOINT_KILLS says.
+// stopped: 25 kills, or ADJOINT_KILLS of them.
 #include <adjoint/core/base/device.h>
 #include <adjoint/core/base/file.h>
 #include <adjoint/core/tensor/random.h>
@@ -74,7 +74,7 @@ class Kill : public ::testing::Test {
     ASSERT_GT(kills, 0) << "ADJOINT_KILLS must be a number of kills";
     const auto started = Clock::now();
     const pid_t undisturbed = start(folder_ / "whole", 2, false, where);
-    // Loading the libraries may take longer than training: the training has begun once its folder is there.
+    // Loading the libraries may take longer than training: the training has begun once its folder exists.
     while (!fs::exists(folder_ / "whole") && Clock::now() - started < Seconds(60)) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

@@ -53,9 +53,9 @@ class PowerCut : public ::testing::Test {
     std::int64_t states = 0;
     std::int64_t lost = 0;     // a step that was promised, or all
     std::int64_t refused = 0;  // resume() threw
-    std::int64_t warned = 0;   // a damaged file stood under a checkpoint's name
+    std::int64_t warned = 0;   // a damaged file had a checkpoint's name
     std::int64_t wrong = 0;    // other values than were saved together
-    std::int64_t stuck = 0;    // the training could not go on
+    std::int64_t stuck = 0;    // the training could not continue
   };
 
   Outcome outcome_of(const DiskEvents& events) const {

@@ -6,7 +6,7 @@
 
 namespace adjoint::testing {
 
-/// A tensor that says it is on cuda:0 and has no memory: for checks that come before anything reads it.
+/// A tensor that claims to be on cuda:0 and has no memory: for checks that precede all reads.
 Tensor on_absent_device(const Shape& shape);
 
 }  // namespace adjoint::testing

@@ -7,7 +7,7 @@
 namespace adjoint::testing {
 namespace {
 
-// Steps through the values that the axes of the sweep leave open, so that neighbours differ in all of them.
+// Steps through the values that the axes of the sweep leave open, so that neighbours differ in all.
 template <class T>
 const T& cycle(const std::vector<T>& values, std::size_t i) {
   return values[i % values.size()];
@@ -28,10 +28,11 @@ std::int64_t output_padding(std::int64_t stride, std::int64_t dilation, std::siz
 std::string sweep_name(const ConvCase& c) {
   std::ostringstream name;
   name << "Sweep" << c.rank << "d";
-  const auto part = [&](const char* label, const Extent2& value) {
+  const auto part = [&](const char* label, const auto& value) {
     name << "_" << label;
-    if (c.rank == 2) name << value[0] << "x";
-    name << value[1];
+    if (c.rank == 3) name << value.d << "x";
+    if (c.rank >= 2) name << value.h << "x";
+    name << value.w;
   };
   part("k", c.kernel);
   part("s", c.stride);
@@ -45,7 +46,7 @@ std::string sweep_name(const ConvCase& c) {
 
 void add_sweep(std::vector<ConvCase>& cases, ConvCase c) {
   // A padding that would leave nothing is cut to the most that leaves something.
-  for (std::size_t axis : {0U, 1U}) {
+  for (std::size_t axis = 0; axis < 3; ++axis) {
     while (output_extents(c)[axis] < 1) --c.padding[axis];
   }
   c.name = sweep_name(c);
@@ -78,16 +79,16 @@ void add_sweep_1d(std::vector<ConvCase>& cases) {
 }
 
 void add_sweep_2d(std::vector<ConvCase>& cases) {
-  const std::vector<Extent2> inputs = {{3, 4}, {5, 2}, {2, 5}, {4, 3}, {1, 6}, {5, 3}, {3, 1}};
-  const std::vector<Extent2> kernels = {{3, 2}, {1, 4}, {2, 3}, {4, 1}, {3, 3}, {2, 5}, {1, 1}, {5, 2}};
-  const std::vector<Extent2> paddings = {{0, 1}, {2, 0}, {1, 3}, {0, 0}, {1, 1}, {3, 2}};
-  const std::vector<Extent2> dilations = {{1, 1}, {2, 1}, {1, 3}, {3, 2}, {2, 2}};
+  const std::vector<Extents> inputs = {{3, 4}, {5, 2}, {2, 5}, {4, 3}, {1, 6}, {5, 3}, {3, 1}};
+  const std::vector<Extents> kernels = {{3, 2}, {1, 4}, {2, 3}, {4, 1}, {3, 3}, {2, 5}, {1, 1}, {5, 2}};
+  const std::vector<Margins> paddings = {{0, 1}, {2, 0}, {1, 3}, {0, 0}, {1, 1}, {3, 2}};
+  const std::vector<Extents> dilations = {{1, 1}, {2, 1}, {1, 3}, {3, 2}, {2, 2}};
   std::size_t i = 0;
   for (std::int64_t stride_h = 1; stride_h <= 5; ++stride_h) {
     for (std::int64_t stride_w = 1; stride_w <= 5; ++stride_w) {
       for (int variant = 0; variant < 5; ++variant) {
         const Channels& channels = cycle(kChannels, i);
-        const Extent2 dilation = cycle(dilations, i + i / 5);
+        const Extents dilation = cycle(dilations, i + i / 5);
         add_sweep(cases, {.rank = 2,
                           .batch = 1 + static_cast<std::int64_t>(i % 2),
                           .in_channels = channels.in,
@@ -97,10 +98,43 @@ void add_sweep_2d(std::vector<ConvCase>& cases) {
                           .kernel = cycle(kernels, i),
                           .stride = {stride_h, stride_w},
                           .padding = cycle(paddings, i),
-                          .output_padding = {output_padding(stride_h, dilation[0], i),
-                                             output_padding(stride_w, dilation[1], i / 2)},
+                          .output_padding = {output_padding(stride_h, dilation.h, i),
+                                             output_padding(stride_w, dilation.w, i / 2)},
                           .dilation = dilation});
         ++i;
+      }
+    }
+  }
+}
+
+void add_sweep_3d(std::vector<ConvCase>& cases) {
+  const std::vector<Extents> inputs = {{3, 2, 4}, {2, 3, 2}, {1, 3, 3}, {4, 1, 2}, {2, 2, 3}, {5, 1, 1}, {1, 2, 4}};
+  const std::vector<Extents> kernels = {{2, 3, 2}, {3, 1, 2}, {1, 2, 3}, {3, 3, 3},
+                                        {2, 1, 1}, {1, 1, 3}, {4, 2, 1}, {3, 2, 2}};
+  const std::vector<Margins> paddings = {{1, 0, 1}, {0, 2, 0}, {2, 1, 1}, {0, 0, 0}, {1, 1, 3}};
+  const std::vector<Extents> dilations = {{1, 1, 1}, {2, 1, 1}, {1, 3, 2}, {3, 1, 1}};
+  std::size_t i = 0;
+  for (std::int64_t stride_d = 1; stride_d <= 3; ++stride_d) {
+    for (std::int64_t stride_h = 1; stride_h <= 3; ++stride_h) {
+      for (std::int64_t stride_w = 1; stride_w <= 3; ++stride_w) {
+        for (int variant = 0; variant < 2; ++variant) {
+          const Channels& channels = cycle(kChannels, i);
+          const Extents dilation = cycle(dilations, i + i / 4);
+          add_sweep(cases, {.rank = 3,
+                            .batch = 1 + static_cast<std::int64_t>(i % 2),
+                            .in_channels = channels.in,
+                            .out_channels = channels.out,
+                            .groups = channels.groups,
+                            .input = cycle(inputs, i),
+                            .kernel = cycle(kernels, i),
+                            .stride = {stride_d, stride_h, stride_w},
+                            .padding = cycle(paddings, i),
+                            .output_padding = {output_padding(stride_d, dilation.d, i),
+                                               output_padding(stride_h, dilation.h, i / 2),
+                                               output_padding(stride_w, dilation.w, i / 3)},
+                            .dilation = dilation});
+          ++i;
+        }
       }
     }
   }
@@ -141,6 +175,8 @@ void add_named(std::vector<ConvCase>& cases) {
       {.name = "PointwiseStrided", .in_channels = 3, .out_channels = 2, .input = {3, 4}, .kernel = {1, 1}, .stride = {3, 2}},
       {.name = "PointwisePadded", .in_channels = 3, .out_channels = 2, .input = {5, 6}, .kernel = {1, 1}, .padding = {1, 2}},
       {.name = "InputOfOne", .in_channels = 8, .out_channels = 6, .input = {1, 1}, .kernel = {4, 4}},
+      {.name = "InputOfOneInGroups", .batch = 1, .in_channels = 6, .out_channels = 4, .groups = 2, .input = {1, 1},
+       .kernel = {4, 3}, .stride = {2, 1}},
       {.name = "InputOfOneStrided", .in_channels = 3, .out_channels = 2, .input = {1, 1}, .kernel = {3, 3}, .stride = {4, 5},
        .padding = {1, 0}, .output_padding = {3, 4}},
       {.name = "EmptyPhases", .in_channels = 2, .out_channels = 3, .input = {4, 5}, .kernel = {3, 3}, .stride = {4, 2},
@@ -195,6 +231,31 @@ void add_named(std::vector<ConvCase>& cases) {
        .kernel = {3, 3}, .stride = {2, 3}, .padding = {1, 1}, .dilation = {1, 2}},
       {.name = "ManySamples", .rank = 1, .batch = 131, .in_channels = 3, .out_channels = 2, .input = {1, 3}, .kernel = {1, 4},
        .stride = {1, 2}, .padding = {0, 1}},
+      // Volumes.
+      {.name = "DepthOfOne", .rank = 3, .in_channels = 4, .out_channels = 3, .input = {1, 5, 6}, .kernel = {1, 3, 3},
+       .stride = {2, 1, 1}, .padding = {0, 1, 1}},
+      {.name = "TapsAlongDepth", .rank = 3, .in_channels = 4, .out_channels = 3, .input = {5, 3, 4}, .kernel = {3, 1, 1},
+       .stride = {2, 1, 1}, .padding = {1, 0, 0}, .output_padding = {1, 0, 0}},
+      {.name = "TapsAlongWidth", .rank = 3, .in_channels = 3, .out_channels = 4, .input = {3, 4, 5}, .kernel = {1, 1, 3},
+       .stride = {1, 1, 2}, .padding = {0, 0, 1}},
+      {.name = "TapsAlongHeight", .rank = 3, .in_channels = 3, .out_channels = 4, .input = {3, 4, 5}, .kernel = {1, 3, 1},
+       .stride = {1, 2, 1}, .padding = {0, 1, 0}},
+      {.name = "PointwiseVolume", .rank = 3, .in_channels = 6, .out_channels = 5, .input = {3, 4, 5}},
+      {.name = "VolumeOfOne", .rank = 3, .in_channels = 8, .out_channels = 6, .input = {1, 1, 1}, .kernel = {4, 4, 4}},
+      {.name = "Batch0In3d", .rank = 3, .batch = 0, .in_channels = 3, .out_channels = 2, .input = {2, 4, 5},
+       .kernel = {2, 3, 3}, .stride = {1, 2, 2}, .padding = {1, 1, 1}},
+      {.name = "Depthwise3d", .rank = 3, .in_channels = 5, .out_channels = 5, .groups = 5, .input = {4, 5, 6},
+       .kernel = {3, 3, 3}, .stride = {2, 1, 2}, .padding = {1, 1, 1}},
+      {.name = "UnetUp3d", .rank = 3, .batch = 1, .in_channels = 12, .out_channels = 9, .input = {4, 5, 6},
+       .kernel = {2, 2, 2}, .stride = {2, 2, 2}},
+      {.name = "GanBlock3d", .rank = 3, .batch = 1, .in_channels = 10, .out_channels = 7, .input = {4, 4, 4},
+       .kernel = {4, 4, 4}, .stride = {2, 2, 2}, .padding = {1, 1, 1}},
+      {.name = "ManyPositions3d", .rank = 3, .batch = 1, .in_channels = 5, .out_channels = 6, .input = {7, 12, 21},
+       .kernel = {3, 3, 3}, .padding = {1, 1, 1}},
+      {.name = "ManyPositionsStrided3d", .rank = 3, .batch = 2, .in_channels = 3, .out_channels = 4, .input = {6, 9, 17},
+       .kernel = {3, 2, 3}, .stride = {2, 2, 2}, .padding = {1, 0, 1}, .output_padding = {1, 1, 0}},
+      {.name = "HugeStrideOfDepth", .rank = 3, .in_channels = 2, .out_channels = 1, .input = {1, 2, 3}, .kernel = {1, 2, 2},
+       .stride = {std::int64_t{1} << 40, 2, 1}, .output_padding = {5, 1, 0}},
   };
   // clang-format on
   cases.insert(cases.end(), named.begin(), named.end());
@@ -205,18 +266,27 @@ std::vector<ConvCase> make_cases() {
   add_named(cases);
   add_sweep_1d(cases);
   add_sweep_2d(cases);
+  add_sweep_3d(cases);
   return cases;
 }
 
-void print(std::ostream& out, const char* name, const Extent2& value) {
-  out << ", ." << name << " = {" << value[0] << ", " << value[1] << "}";
+template <class Condition>
+std::vector<ConvCase> cases_where(Condition condition) {
+  std::vector<ConvCase> chosen;
+  std::copy_if(conv_cases().begin(), conv_cases().end(), std::back_inserter(chosen), condition);
+  return chosen;
+}
+
+template <class Values>
+void print(std::ostream& out, const char* name, const Values& value) {
+  out << ", ." << name << " = {" << value.d << ", " << value.h << ", " << value.w << "}";
 }
 
 }  // namespace
 
-Extent2 output_extents(const ConvCase& c) {
-  Extent2 out{};
-  for (std::size_t axis : {0U, 1U}) {
+Extents output_extents(const ConvCase& c) {
+  Extents out;
+  for (std::size_t axis = 0; axis < 3; ++axis) {
     out[axis] = (c.input[axis] - 1) * c.stride[axis] - 2 * c.padding[axis] + c.dilation[axis] * (c.kernel[axis] - 1) +
                 c.output_padding[axis] + 1;
   }
@@ -238,7 +308,7 @@ ConvGeometry geometry(const ConvCase& c) {
 }
 
 std::int64_t multiply_adds(const ConvCase& c) {
-  return c.batch * c.in_channels * (c.out_channels / c.groups) * c.input[0] * c.input[1] * c.kernel[0] * c.kernel[1];
+  return c.batch * c.in_channels * (c.out_channels / c.groups) * c.input.product() * c.kernel.product();
 }
 
 const std::vector<ConvCase>& conv_cases() {
@@ -246,13 +316,13 @@ const std::vector<ConvCase>& conv_cases() {
   return cases;
 }
 
+const std::vector<ConvCase>& planar_conv_cases() {
+  static const std::vector<ConvCase> cases = cases_where([](const ConvCase& c) { return c.rank <= 2; });
+  return cases;
+}
+
 const std::vector<ConvCase>& small_conv_cases() {
-  static const std::vector<ConvCase> cases = [] {
-    std::vector<ConvCase> small;
-    std::copy_if(conv_cases().begin(), conv_cases().end(), std::back_inserter(small),
-                 [](const ConvCase& c) { return multiply_adds(c) <= 4000; });
-    return small;
-  }();
+  static const std::vector<ConvCase> cases = cases_where([](const ConvCase& c) { return multiply_adds(c) <= 4000; });
   return cases;
 }
 

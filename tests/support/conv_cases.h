@@ -10,7 +10,7 @@
 
 namespace adjoint::testing {
 
-/// One problem, as a call of conv_transpose states it; 1-D uses index 1 of each Extent2.
+/// One problem, as a call of conv_transpose states it.
 struct ConvCase {
   std::string name;
   int rank = 2;
@@ -18,22 +18,21 @@ struct ConvCase {
   std::int64_t in_channels = 1;   // of conv_transpose's input: the feature
   std::int64_t out_channels = 1;  // of its result: the image
   std::int64_t groups = 1;
-  Extent2 input{1, 1};
-  Extent2 kernel{1, 1};
-  Extent2 stride{1, 1};
-  Extent2 padding{0, 0};
-  Extent2 output_padding{0, 0};
-  Extent2 dilation{1, 1};
+  Extents input, kernel, stride;
+  Margins padding, output_padding;
+  Extents dilation;
 };
 
 /// PyTorch's documented formula for ConvTranspose's result.
-Extent2 output_extents(const ConvCase& c);
+Extents output_extents(const ConvCase& c);
 ConvGeometry geometry(const ConvCase& c);
 /// Products in S, counting taps that fall outside the image.
 std::int64_t multiply_adds(const ConvCase& c);
 
 /// At least 200 cases, each with its own name; the same on every machine.
 const std::vector<ConvCase>& conv_cases();
+/// Those of 1-D and 2-D problems.
+const std::vector<ConvCase>& planar_conv_cases();
 /// Those small enough for Jacobians.
 const std::vector<ConvCase>& small_conv_cases();
 

@@ -50,19 +50,20 @@ ConvCase any_case(Random& random) {
   c.in_channels = c.groups * spread(random, most);
   c.out_channels = c.groups * spread(random, most);
   for (std::size_t axis = c.rank == 1 ? 1 : 0; axis < 2; ++axis) {
-    c.input[axis] = spread(random, c.rank == 1 ? 3000 : axis == 0 ? 40 : 300);
-    c.kernel[axis] = upto(random, 0, 2) == 0 ? upto(random, 1, 11) : upto(random, 1, 5);
-    c.stride[axis] = upto(random, 0, 1) == 0 ? upto(random, 1, 2) : spread(random, 9);
-    c.dilation[axis] = upto(random, 0, 2) == 0 ? spread(random, 9) : 1;
-    c.padding[axis] = upto(random, 0, 1) == 0 ? 0 : upto(random, 0, c.dilation[axis] * (c.kernel[axis] - 1) + 2);
-    c.output_padding[axis] =
-        upto(random, 0, 2) == 0 ? upto(random, 0, std::max(c.stride[axis], c.dilation[axis]) - 1) : 0;
+    c.input.in_plane(axis) = spread(random, c.rank == 1 ? 3000 : axis == 0 ? 40 : 300);
+    c.kernel.in_plane(axis) = upto(random, 0, 2) == 0 ? upto(random, 1, 11) : upto(random, 1, 5);
+    c.stride.in_plane(axis) = upto(random, 0, 1) == 0 ? upto(random, 1, 2) : spread(random, 9);
+    c.dilation.in_plane(axis) = upto(random, 0, 2) == 0 ? spread(random, 9) : 1;
+    c.padding.in_plane(axis) =
+        upto(random, 0, 1) == 0 ? 0 : upto(random, 0, c.dilation.in_plane(axis) * (c.kernel.in_plane(axis) - 1) + 2);
+    c.output_padding.in_plane(axis) =
+        upto(random, 0, 2) == 0 ? upto(random, 0, std::max(c.stride.in_plane(axis), c.dilation.in_plane(axis)) - 1) : 0;
   }
   return c;
 }
 
-// At least `least` elements of memory that operands of many problems share: filling it for each would take longer than
-// the problems do.
+// At least `least` elements of memory that operands of many problems share: filling it for each would be slower than
+// the problems.
 const Tensor& pool(DType dtype, std::int64_t magnitude, std::int64_t least) {
   static auto* pools = new std::map<std::pair<DType, std::int64_t>, Tensor>;
   Tensor& tensor = (*pools)[{dtype, magnitude}];
@@ -105,8 +106,8 @@ ConvCase random_conv_case(std::uint64_t seed) {
   Random random(seed);
   for (;;) {
     ConvCase c = any_case(random);
-    const Extent2 out = output_extents(c);
-    if (out[0] < 1 || out[1] < 1 || multiply_adds(c) > kMostProducts) continue;
+    const Extents out = output_extents(c);
+    if (out.h < 1 || out.w < 1 || multiply_adds(c) > kMostProducts) continue;
     const ConvGeometry g = geometry(c);
     if (std::max({g.image_numel(), g.feature_numel(), g.filter_numel()}) > kMostElements) continue;
     c.name = "seed" + std::to_string(seed);

@@ -18,13 +18,13 @@ namespace adjoint::testing {
 
 using cuda::kConvRoles;
 
-/// Elements of the result, of the operands, and of the bias, 0 for none.
+/// Elements of the result, of the operands, and of the bias (0: no bias).
 struct ConvSizes {
   std::int64_t first, second, bias, out;
 };
 ConvSizes conv_sizes(cuda::ConvRole role, const ConvGeometry& g);
 
-/// A geometry of at most three million multiply-adds from a seed; every attribute takes small and large values.
+/// A geometry of at most three million multiply-adds from a seed; every attribute has small and large values.
 ConvCase random_conv_case(std::uint64_t seed);
 
 /// Operands of one call. Each is flat, on the GPU, and begins anywhere.

@@ -5,8 +5,8 @@
 namespace adjoint::testing {
 
 ConvGeometry make_geometry(std::int64_t batch, std::int64_t image_channels, std::int64_t feature_channels,
-                           std::int64_t groups, Extent2 feature, Extent2 kernel, Extent2 stride, Extent2 padding,
-                           Extent2 dilation, Extent2 output_padding) {
+                           std::int64_t groups, Extents feature, Extents kernel, Extents stride, Margins padding,
+                           Extents dilation, Margins output_padding) {
   ConvGeometry g{.batch = batch,
                  .image_channels = image_channels,
                  .feature_channels = feature_channels,
@@ -16,7 +16,7 @@ ConvGeometry make_geometry(std::int64_t batch, std::int64_t image_channels, std:
                  .stride = stride,
                  .padding = padding,
                  .dilation = dilation};
-  for (std::size_t a = 0; a < 2; ++a) {
+  for (std::size_t a = 0; a < 3; ++a) {
     g.image[a] = (feature[a] - 1) * stride[a] - 2 * padding[a] + dilation[a] * (kernel[a] - 1) + output_padding[a] + 1;
   }
   return g;

@@ -11,8 +11,8 @@ namespace adjoint::testing {
 
 /// The geometry with the image's extents that PyTorch's formula for ConvTranspose gives.
 ConvGeometry make_geometry(std::int64_t batch, std::int64_t image_channels, std::int64_t feature_channels,
-                           std::int64_t groups, Extent2 feature, Extent2 kernel, Extent2 stride, Extent2 padding,
-                           Extent2 dilation, Extent2 output_padding);
+                           std::int64_t groups, Extents feature, Extents kernel, Extents stride, Margins padding,
+                           Extents dilation, Margins output_padding);
 
 /// `count` integers in [-4, 4].
 std::vector<std::int64_t> small_integers(std::int64_t count, std::mt19937& random);

@@ -1,4 +1,4 @@
-// The machine that tests plan for if small problems are to look large.
+// The machine that tests plan for to make small problems look large.
 #pragma once
 
 #include <adjoint/ops/conv/base/machine.h>

@@ -5,9 +5,30 @@ namespace {
 
 using Index = std::int64_t;
 
-// Row-major position in a tensor of four axes whose last three extents are b, c and d.
-Index at(Index i0, Index i1, Index i2, Index i3, Index b, Index c, Index d) {
-  return ((i0 * b + i1) * c + i2) * d + i3;
+struct Place {
+  Index d, h, w;
+};
+
+// Row-major position in a tensor (any, channels, extents).
+Index at(Index i0, Index i1, const Place& p, Index channels, const Extents& extents) {
+  return (((i0 * channels + i1) * extents.d + p.d) * extents.h + p.h) * extents.w + p.w;
+}
+
+// The image's place of tap k at feature position o, which may be outside.
+Place touched(const ConvGeometry& g, const Place& o, const Place& k) {
+  return {o.d * g.stride.d - g.padding.d + k.d * g.dilation.d, o.h * g.stride.h - g.padding.h + k.h * g.dilation.h,
+          o.w * g.stride.w - g.padding.w + k.w * g.dilation.w};
+}
+
+bool is_inside(const Place& p, const Extents& extents) {
+  return p.d >= 0 && p.d < extents.d && p.h >= 0 && p.h < extents.h && p.w >= 0 && p.w < extents.w;
+}
+
+template <class Visit>
+void for_each_place(const Extents& extents, Visit visit) {
+  for (Index d = 0; d < extents.d; ++d)
+    for (Index h = 0; h < extents.h; ++h)
+      for (Index w = 0; w < extents.w; ++w) visit(Place{d, h, w});
 }
 
 double value(Values values, Index index) { return values[static_cast<std::size_t>(index)]; }
@@ -20,38 +41,35 @@ void for_each_term(const ConvGeometry& g, Term term) {
   for (Index n = 0; n < g.batch; ++n)
     for (Index f = 0; f < g.feature_channels; ++f)
       for (Index c = 0; c < per_image; ++c)
-        for (Index oh = 0; oh < g.feature[0]; ++oh)
-          for (Index kh = 0; kh < g.kernel[0]; ++kh) {
-            const Index ih = oh * g.stride[0] - g.padding[0] + kh * g.dilation[0];
-            if (ih < 0 || ih >= g.image[0]) continue;
-            for (Index ow = 0; ow < g.feature[1]; ++ow)
-              for (Index kw = 0; kw < g.kernel[1]; ++kw) {
-                const Index iw = ow * g.stride[1] - g.padding[1] + kw * g.dilation[1];
-                if (iw < 0 || iw >= g.image[1]) continue;
-                const Index channel = f / per_feature * per_image + c;
-                term(at(n, channel, ih, iw, g.image_channels, g.image[0], g.image[1]),
-                     at(f, c, kh, kw, per_image, g.kernel[0], g.kernel[1]),
-                     at(n, f, oh, ow, g.feature_channels, g.feature[0], g.feature[1]));
-              }
-          }
+        for_each_place(g.feature, [&](const Place& o) {
+          for_each_place(g.kernel, [&](const Place& k) {
+            const Place i = touched(g, o, k);
+            if (!is_inside(i, g.image)) return;
+            term(at(n, f / per_feature * per_image + c, i, g.image_channels, g.image), at(f, c, k, per_image, g.kernel),
+                 at(n, f, o, g.feature_channels, g.feature));
+          });
+        });
 }
 
-std::vector<double> biased(Index batch, Index channels, const Extent2& extents, Values bias) {
-  const Index plane = extents[0] * extents[1];
-  std::vector<double> result(static_cast<std::size_t>(batch * channels * plane), 0.0);
+std::vector<double> biased(Index batch, Index channels, const Extents& extents, Values bias) {
+  const Index volume = extents.product();
+  std::vector<double> result(static_cast<std::size_t>(batch * channels * volume), 0.0);
   if (bias.empty()) return result;
-  for (std::size_t i = 0; i < result.size(); ++i) result[i] = value(bias, static_cast<Index>(i) / plane % channels);
+  for (std::size_t i = 0; i < result.size(); ++i) result[i] = value(bias, static_cast<Index>(i) / volume % channels);
   return result;
 }
 
 double biased_at(Values bias, Index channel) { return bias.empty() ? 0.0 : value(bias, channel); }
 
 struct Position {
-  Index n, channel, h, w;
+  Index n, channel;
+  Place place;
 };
-Position position(Index index, Index channels, const Extent2& extents) {
-  return {index / (extents[1] * extents[0] * channels), index / (extents[1] * extents[0]) % channels,
-          index / extents[1] % extents[0], index % extents[1]};
+Position position(Index index, Index channels, const Extents& extents) {
+  const Index volume = extents.product(), plane = extents.h * extents.w;
+  return {index / (volume * channels),
+          index / volume % channels,
+          {index / plane % extents.d, index / extents.w % extents.h, index % extents.w}};
 }
 
 // Every (o, k) of one axis that meets image position i.
@@ -97,15 +115,13 @@ double conv_at(const ConvGeometry& g, Values image, Values filter, Values bias, 
   const Position p = position(index, g.feature_channels, g.feature);
   double sum = biased_at(bias, p.channel);
   for (Index c = 0; c < per_image; ++c)
-    for (Index kh = 0; kh < g.kernel[0]; ++kh)
-      for (Index kw = 0; kw < g.kernel[1]; ++kw) {
-        const Index ih = p.h * g.stride[0] - g.padding[0] + kh * g.dilation[0];
-        const Index iw = p.w * g.stride[1] - g.padding[1] + kw * g.dilation[1];
-        if (ih < 0 || ih >= g.image[0] || iw < 0 || iw >= g.image[1]) continue;
-        const Index channel = p.channel / (g.feature_channels / g.groups) * per_image + c;
-        sum += value(image, at(p.n, channel, ih, iw, g.image_channels, g.image[0], g.image[1])) *
-               value(filter, at(p.channel, c, kh, kw, per_image, g.kernel[0], g.kernel[1]));
-      }
+    for_each_place(g.kernel, [&](const Place& k) {
+      const Place i = touched(g, p.place, k);
+      if (!is_inside(i, g.image)) return;
+      const Index channel = p.channel / (g.feature_channels / g.groups) * per_image + c;
+      sum += value(image, at(p.n, channel, i, g.image_channels, g.image)) *
+             value(filter, at(p.channel, c, k, per_image, g.kernel));
+    });
   return sum;
 }
 
@@ -113,33 +129,33 @@ double conv_transpose_at(const ConvGeometry& g, Values feature, Values filter, V
   const Index per_image = g.image_channels / g.groups;
   const Index per_feature = g.feature_channels / g.groups;
   const Position p = position(index, g.image_channels, g.image);
-  const std::vector<Meeting> rows = meetings(g, 0, p.h);
-  const std::vector<Meeting> columns = meetings(g, 1, p.w);
+  const std::vector<Meeting> planes = meetings(g, 0, p.place.d);
+  const std::vector<Meeting> rows = meetings(g, 1, p.place.h);
+  const std::vector<Meeting> columns = meetings(g, 2, p.place.w);
   double sum = biased_at(bias, p.channel);
   for (Index j = 0; j < per_feature; ++j) {
     const Index f = p.channel / per_image * per_feature + j;
-    for (const Meeting& row : rows)
-      for (const Meeting& column : columns)
-        sum += value(feature, at(p.n, f, row.o, column.o, g.feature_channels, g.feature[0], g.feature[1])) *
-               value(filter, at(f, p.channel % per_image, row.k, column.k, per_image, g.kernel[0], g.kernel[1]));
+    for (const Meeting& plane : planes)
+      for (const Meeting& row : rows)
+        for (const Meeting& column : columns)
+          sum += value(feature, at(p.n, f, {plane.o, row.o, column.o}, g.feature_channels, g.feature)) *
+                 value(filter, at(f, p.channel % per_image, {plane.k, row.k, column.k}, per_image, g.kernel));
   }
   return sum;
 }
 
 double conv_weight_at(const ConvGeometry& g, Values image, Values feature, std::int64_t index) {
   const Index per_image = g.image_channels / g.groups;
-  const Position p = position(index, per_image, g.kernel);  // n: feature channel; h, w: taps
+  const Position p = position(index, per_image, g.kernel);  // n: feature channel; place: tap
   const Index channel = p.n / (g.feature_channels / g.groups) * per_image + p.channel;
   double sum = 0.0;
   for (Index n = 0; n < g.batch; ++n)
-    for (Index oh = 0; oh < g.feature[0]; ++oh)
-      for (Index ow = 0; ow < g.feature[1]; ++ow) {
-        const Index ih = oh * g.stride[0] - g.padding[0] + p.h * g.dilation[0];
-        const Index iw = ow * g.stride[1] - g.padding[1] + p.w * g.dilation[1];
-        if (ih < 0 || ih >= g.image[0] || iw < 0 || iw >= g.image[1]) continue;
-        sum += value(image, at(n, channel, ih, iw, g.image_channels, g.image[0], g.image[1])) *
-               value(feature, at(n, p.n, oh, ow, g.feature_channels, g.feature[0], g.feature[1]));
-      }
+    for_each_place(g.feature, [&](const Place& o) {
+      const Place i = touched(g, o, p.place);
+      if (!is_inside(i, g.image)) return;
+      sum += value(image, at(n, channel, i, g.image_channels, g.image)) *
+             value(feature, at(n, p.n, o, g.feature_channels, g.feature));
+    });
   return sum;
 }
 

@@ -19,18 +19,34 @@ ConvProblem make_problem(const ConvGeometry& g, Make make) {
           .feature_bias = make(g.feature_channels, 5)};
 }
 
-Size2 size(const Extent2& value) { return {value[0], value[1]}; }
+template <class Values>
+Size2 size(const Values& value) {
+  return {value.h, value.w};
+}
+template <class Values>
+Size3 size3(const Values& value) {
+  return {value.d, value.h, value.w};
+}
 
 Tensor transpose(const ConvCase& c, const Tensor& input, const Tensor& weight, const Tensor& bias,
-                 const Extent2& output_padding, const Extent2& output_size) {
+                 const Margins& output_padding, const Margins& output_size) {
+  if (c.rank == 3) {
+    return conv_transpose3d(input, weight, bias,
+                            {.stride = size3(c.stride),
+                             .padding = size3(c.padding),
+                             .output_padding = size3(output_padding),
+                             .dilation = size3(c.dilation),
+                             .groups = c.groups,
+                             .output_size = size3(output_size)});
+  }
   if (c.rank == 1) {
     return conv_transpose1d(input, weight, bias,
-                            {.stride = c.stride[1],
-                             .padding = c.padding[1],
-                             .output_padding = output_padding[1],
-                             .dilation = c.dilation[1],
+                            {.stride = c.stride.w,
+                             .padding = c.padding.w,
+                             .output_padding = output_padding.w,
+                             .dilation = c.dilation.w,
                              .groups = c.groups,
-                             .output_size = output_size[1]});
+                             .output_size = output_size.w});
   }
   return conv_transpose2d(input, weight, bias,
                           {.stride = size(c.stride),
@@ -71,23 +87,31 @@ ConvProblem real_problem(const ConvGeometry& g) {
 }
 
 Tensor call_conv_transpose(const ConvCase& c, const Tensor& input, const Tensor& weight, const Tensor& bias) {
-  return transpose(c, input, weight, bias, c.output_padding, {0, 0});
+  return transpose(c, input, weight, bias, c.output_padding, {});
 }
 
 Tensor call_conv_transpose_to_size(const ConvCase& c, const Tensor& input, const Tensor& weight, const Tensor& bias) {
-  return transpose(c, input, weight, bias, {0, 0}, output_extents(c));
+  const Extents wanted = output_extents(c);
+  return transpose(c, input, weight, bias, {}, {wanted.d, wanted.h, wanted.w});
 }
 
 Tensor call_conv(const ConvCase& c, const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  if (c.rank == 3) {
+    return conv3d(
+        input, weight, bias,
+        {.stride = size3(c.stride), .padding = size3(c.padding), .dilation = size3(c.dilation), .groups = c.groups});
+  }
   if (c.rank == 1) {
     return conv1d(input, weight, bias,
-                  {.stride = c.stride[1], .padding = c.padding[1], .dilation = c.dilation[1], .groups = c.groups});
+                  {.stride = c.stride.w, .padding = c.padding.w, .dilation = c.dilation.w, .groups = c.groups});
   }
   return conv2d(
       input, weight, bias,
       {.stride = size(c.stride), .padding = size(c.padding), .dilation = size(c.dilation), .groups = c.groups});
 }
 
-bool conv_inverts(const ConvCase& c) { return c.output_padding[0] < c.stride[0] && c.output_padding[1] < c.stride[1]; }
+bool conv_inverts(const ConvCase& c) {
+  return c.output_padding.d < c.stride.d && c.output_padding.h < c.stride.h && c.output_padding.w < c.stride.w;
+}
 
 }  // namespace adjoint::testing

@@ -25,11 +25,11 @@ ConvProblem integer_problem(const ConvGeometry& geometry);
 /// Reals in [-1, 1).
 ConvProblem real_problem(const ConvGeometry& geometry);
 
-/// The front end that computes conv_transpose of `c`: conv_transpose1d or conv_transpose2d.
+/// The front end that computes conv_transpose of `c`: conv_transpose1d, conv_transpose2d or conv_transpose3d.
 Tensor call_conv_transpose(const ConvCase& c, const Tensor& input, const Tensor& weight, const Tensor& bias);
 /// As above, asking for the extents by output_size.
 Tensor call_conv_transpose_to_size(const ConvCase& c, const Tensor& input, const Tensor& weight, const Tensor& bias);
-/// The front end that computes conv with `c`'s geometry: conv1d or conv2d, from the image.
+/// The front end that computes conv with `c`'s geometry: conv1d, conv2d or conv3d, from the image.
 Tensor call_conv(const ConvCase& c, const Tensor& input, const Tensor& weight, const Tensor& bias);
 /// If output_padding reaches stride, conv on the same image makes more features than the geometry has.
 bool conv_inverts(const ConvCase& c);

@@ -28,7 +28,7 @@ Tensor wide(const Shape& shape, DType dtype = kFloat32);
 
 class ConvRefusal : public ::testing::Test {
  protected:
-  /// Expects `call` to throw an E that says `message`, and to leave tape, tensors and memory alone.
+  /// Expects `call` to throw an E with `message`, and to leave tape, tensors and memory alone.
   template <class E = Error>
   void refuses(const std::function<Tensor()>& call, const std::string& message) {
     Tape tape;

@@ -18,8 +18,7 @@ struct TrioValues {
 /// conv and conv_transpose with the problem's biases.
 TrioTensors run_trio(const ConvProblem& problem, const TensorOptions& options);
 #ifdef ADJOINT_WITH_CUDA
-/// The same by the kernel of each role whose name begins with `kernel`; flat. Fails if none of them supports its
-/// problem.
+/// The same by the kernel of each role whose name begins with `kernel`; flat. Fails if no kernel supports its problem.
 TrioTensors run_trio_on(const char* kernel, const ConvProblem& problem, DType dtype);
 #endif
 /// The oracle's results for the same problem.

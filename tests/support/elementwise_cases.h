@@ -24,7 +24,7 @@ struct ElementwiseCase {
 };
 
 const std::vector<ElementwiseCase>& elementwise_cases();
-/// Those of all eight dtypes that the case takes.
+/// The dtypes that the case accepts.
 std::vector<DType> dtypes(Takes takes);
 /// Operand number `which`, of `count` values in the case's range that every dtype in `dtype`'s class holds exactly.
 std::vector<double> operand_values(const ElementwiseCase& c, DType dtype, std::int64_t count, int which);

@@ -1,4 +1,4 @@
-// Allocations that fail when told to: a program that uses this has its own operator new.
+// Allocations that fail on demand: a program that uses this has its own operator new.
 #pragma once
 
 #include <functional>

@@ -7,7 +7,7 @@
 
 namespace adjoint::testing {
 
-/// While it lives, this process cannot write beyond so many bytes of any file: the limit stands for the disk's.
+/// While it lives, this process cannot write beyond so many bytes of any file, as on a full disk.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {

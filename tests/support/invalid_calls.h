@@ -13,7 +13,7 @@
 namespace adjoint::testing {
 
 /// Draws arguments: mostly small and plausible, often of a wrong kind, now and then an extreme. Sizes are small or far
-/// beyond any machine's memory, so that no call takes long.
+/// beyond any machine's memory, so that every call is fast.
 class Arguments {
  public:
   explicit Arguments(std::uint64_t seed);
@@ -23,14 +23,14 @@ class Arguments {
   double scalar();
   Dims dims();
   Shape shape() { return dims(); }
-  /// Of the first `count` values and some that do not exist.
+  /// One of the first `count` values, or one that does not exist.
   template <class Enum>
   Enum enumerator(unsigned count) {
     return static_cast<Enum>(chance(4) ? random_() % 256 : random_() % count);
   }
   Device device();
   TensorOptions options();
-  /// One of a fixed set of every rank, dtype and kind; undefined now and then. Not to be written.
+  /// One of a fixed set of every rank, dtype and kind; undefined now and then. Must not be written.
   Tensor tensor();
   /// A copy of one, for calls that write.
   Tensor fresh();

@@ -1,4 +1,4 @@
-// The losses of the table (ops/loss/table.h) in one form, by which the tests go through all of them.
+// The losses of the table (ops/loss/table.h) in one form, with which tests loop over all.
 #pragma once
 
 #include <adjoint/ops/loss/loss.h>
@@ -15,7 +15,7 @@ inline constexpr double kLossParameter = 0.8;
 struct LossCase {
   std::string name;
   Tensor (*call)(const Tensor& input, const Tensor& target, Named<Reduction> reduction);
-  std::string parameter = {};  // its name; empty if there is none
+  std::string parameter = {};  // its name; empty if it has no name
   std::function<Tensor(const Tensor& input, const Tensor& target, double parameter)> with = {};
 };
 

@@ -1,8 +1,8 @@
 // The registry of operators: a row for each public function of ops/, by which operators_test.cpp checks values and
 // gradients against PyTorch's, finite differences, every dtype, strides, empty operands, CUDA and bad input.
 //
-// Inputs and expected values stand in tests/fixtures/operators/<family>.json, which make_operators.py writes from
-// <family>.py; rows stand in operators/<family>.cpp and find them by name. scripts/operators holds both against the
+// Inputs and expected values are in tests/fixtures/operators/<family>.json, which make_operators.py writes from
+// <family>.py; rows are in operators/<family>.cpp and find them by name. scripts/operators compares both with the
 // headers and writes docs/operators.md.
 #pragma once
 
@@ -29,20 +29,20 @@ struct OperatorCase {
   bool differentiable = true;
   /// By which float64 results may differ from PyTorch's, relative to 1 + |value|; other dtypes have their own.
   double tolerance = 1e-12;
-  /// How many roundings the result of a 16-bit or float32 input may be off by.
+  /// The number of roundings by which the result of a 16-bit or float32 input may be off.
   double roundings = 4;
 };
 
 /// A call that a function must refuse, with the parts of its message.
 struct BadCall {
-  std::string name;  // the function's, or the operator's that says it
+  std::string name;  // the function's, or the operator's that reports it
   std::function<void()> call;
   std::vector<const char*> says;
 };
 
 /// One set of inputs, PyTorch's results for them, and the gradients of the sum of results times weights.
 struct OperatorExample {
-  std::vector<Tensor> inputs, results, weights, gradients;  // an undefined gradient: there is none
+  std::vector<Tensor> inputs, results, weights, gradients;  // an undefined gradient
   bool edge = false;  // infinities, NaN, ties, kinks, signed zeros: no finite differences
 };
 

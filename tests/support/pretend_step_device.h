@@ -14,8 +14,8 @@
 
 namespace adjoint::testing {
 
-/// Kernels that a step "launches" run at once while it is captured, because tensors are in the host's memory; functions
-/// that a test puts into `kernels` run in each launch.
+/// Kernels that a step "launches" run immediately during its capture, because tensors are in the host's memory;
+/// functions that a test puts into `kernels` run in each launch.
 class PretendDevice final : public detail::StepDevice {
  public:
   void begin() override { ++begun; }

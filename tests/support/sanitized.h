@@ -1,9 +1,9 @@
-// Says if AddressSanitizer or ThreadSanitizer, which have memory of their own, watch the tests.
+// True if AddressSanitizer or ThreadSanitizer, which have separate memory, watch the tests.
 #pragma once
 
 namespace adjoint::testing {
 
-// GCC and clang tell it differently.
+// GCC and clang report it differently.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kSanitized = true;
 #elif defined(__has_feature)

@@ -1,4 +1,4 @@
-// TempFolder: a test with a folder of its own, which goes with it.
+// TempFolder: a test with a temporary folder, which is removed with it.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 
 namespace adjoint::testing {
 
-/// While it lives, it takes every warning of the process.
+/// While it lives, it catches every warning of the process.
 class Warnings {
  public:
   Warnings() : before_(set_warning_handler([this](const std::string& message) { messages.push_back(message); })) {}

@@ -1,5 +1,5 @@
 // Combines several ranks' elements on the CPU, in the order of ranks: ((x0 + x1) + x2) + ... Float16 and bfloat16 are
-// combined in float32 and rounded once; every other dtype in itself. Internal.
+// combined in float32 and rounded once; other dtypes are combined directly. Internal.
 #pragma once
 
 #include <adjoint/core/distributed/world.h>

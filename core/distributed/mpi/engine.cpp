@@ -2,8 +2,8 @@
 // here, so that their order is known: each rank gets its slice of every rank's elements, adds them in the order of
 // ranks (combine.h), and all ranks gather the slices. Each rank moves 2 (n - 1) / n of the elements, the minimum.
 //
-// Waits poll, and give up after the timeout; MPI's own start and end, which block, are watched. After an error the
-// engine is unusable, and memory that MPI may still write to stays allocated.
+// Waits poll, and fail after the timeout; MPI's start and end, which block, are watched. After an error the engine is
+// unusable, and memory that MPI may still write to stays allocated.
 #include <adjoint/core/base/check.h>
 #include <adjoint/core/distributed/mpi/combine.h>
 #include <adjoint/core/distributed/mpi/exchange.h>
@@ -59,7 +59,7 @@ class Watch {
           if (end_.wait_for(lock, timeout, [this] { return ended_; })) return;
           const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
           if (rank == nullptr) rank = std::getenv("PMIX_RANK");
-          std::fprintf(stderr, "rank %s: %s: every rank must come within %lld ms; see whether one ended or hangs\n",
+          std::fprintf(stderr, "rank %s: %s: every rank must arrive within %lld ms; check if one ended or hangs\n",
                        rank == nullptr ? "?" : rank, call, static_cast<long long>(timeout.count()));
           std::fflush(nullptr);
           std::_Exit(EXIT_FAILURE);
@@ -225,7 +225,7 @@ class MpiEngine final : public Engine {
       ADJOINT_CHECK(mismatch.empty(), "{}: {}", name_of(call.kind), mismatch);
       if (all) return;
       ADJOINT_CHECK(Clock::now() <= end,
-                    "{}: every rank must come within {} ms; rank {} waits for {} in {}; see whether it ended or hangs",
+                    "{}: every rank must arrive within {} ms; rank {} waits for {} in {}; check if it ended or hangs",
                     name_of(call.kind), timeout_.count(), rank_, exchange.missing(), describe(exchange.mine()));
       pause(turn);
     }
@@ -247,7 +247,7 @@ class MpiEngine final : public Engine {
     for (const Tensor& tensor : held) new Tensor(tensor);
     std::string message = fmt::format("{}: the elements must arrive within {} ms; rank {} waits in call {}",
                                       name_of(call.kind), timeout_.count(), rank_, number_);
-    // Live ranks have reached this point too, and say so; the others are missing.
+    // Live ranks have reached this point too, and report it; the others are missing.
     Exchange exchange(headers_, rank_, size_, Header(++number_, {.kind = Kind::kFailure, .caller = message}, {}));
     const auto last = Clock::now() + std::chrono::seconds(2);
     for (int turn = 0; !exchange.poll() && Clock::now() < last; ++turn) pause(turn);
@@ -395,7 +395,7 @@ void detail::start(const InitOptions& options) {
   MpiEngine& mpi = *made;
   if (const int gpus = cuda_device_count(); gpus > 0) {
     ADJOINT_CHECK(mpi.local_size() <= gpus,
-                  "distributed::init: each process of a host must have a GPU of its own; got {} processes and {} GPUs; "
+                  "distributed::init: each process of a host must have its own GPU; got {} processes and {} GPUs; "
                   "start fewer, or hide the GPUs with CUDA_VISIBLE_DEVICES=",
                   mpi.local_size(), gpus);
     set_default_gpu(mpi.local_rank());

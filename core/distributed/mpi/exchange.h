@@ -1,5 +1,5 @@
 // Before every collective, each rank sends every other a description of its call: a few hundred bytes, directly between
-// ranks. An error can then name a rank that does not come, or that comes for something else. Internal.
+// ranks. An error can then name a rank that does not arrive, or that makes another call. Internal.
 #pragma once
 
 #include <adjoint/core/distributed/engine.h>

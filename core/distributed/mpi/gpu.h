@@ -11,7 +11,7 @@ namespace adjoint::distributed {
 class GpuEngine {
  public:
   virtual ~GpuEngine() = default;
-  /// In the order of the current stream; checks while it runs that every rank came for the same call.
+  /// In the order of the current stream; checks while it runs that every rank makes the same call.
   virtual void run(const Call& call, const Header& header, const Tensor& in, Tensor& out) = 0;
   virtual void run_together(const Header& header, std::span<Part> parts, bool beside) = 0;
   virtual void join() = 0;

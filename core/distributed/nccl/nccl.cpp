@@ -1,4 +1,4 @@
-// The engine between GPUs. A collective is submitted to NCCL at once, in the order of the current stream, without
+// The engine between GPUs. A collective is submitted to NCCL immediately, in the order of the current stream, without
 // waiting for the other ranks. The headers that describe each rank's call travel in parallel, and a thread checks that
 // they agree, that the GPU makes progress, and NCCL's status. If something is wrong, a rank may be waiting for its GPU,
 // which no exception can end, and the GPU's results are worthless; so the thread reports the problem and ends the
@@ -201,8 +201,8 @@ class NcclEngine final : public GpuEngine {
     check_runtime(cudaStreamWaitEvent(later, event, 0), "cudaStreamWaitEvent");
   }
 
-  // Submits ask(communicator, stream) to NCCL. The watcher is told before NCCL, because NCCL may wait in the call for
-  // ranks that never come.
+  // Submits ask(communicator, stream) to NCCL. The watcher is informed before NCCL, because NCCL may wait in the call
+  // for ranks that never arrive.
   template <class Ask>
   void give(const Call& call, const Header& header, const Tensor& tensor, bool beside, const Ask& ask) {
     ADJOINT_CHECK(tensor.device().index == how_.device,
@@ -301,18 +301,18 @@ class NcclEngine final : public GpuEngine {
         if (missing.empty()) missing = pending_.back().exchange->missing();
         if (missing.empty()) missing = silent();
         fail(
-            "every rank must come, and its GPU get done, within {} ms; rank {} waits for {} in {}; see whether it ended "
+            "every rank must arrive, and its GPU finish, within {} ms; rank {} waits for {} in {}; check if it ended "
             "or hangs",
             how_.timeout.count(), how_.rank, missing.empty() ? "its GPU" : missing, describe(at->exchange->mine()));
       }
       ++at;
     }
     ADJOINT_CHECK(inside_ == nullptr || now - inside_since_ < how_.timeout,
-                  "{}: every rank must come within {} ms; rank {} waits for NCCL", inside_, how_.timeout.count(),
+                  "{}: every rank must arrive within {} ms; rank {} waits for NCCL", inside_, how_.timeout.count(),
                   how_.rank);
   }
 
-  // Ranks that no longer report: live ranks wait for the same collective, and give up as this one does.
+  // Ranks that no longer report: live ranks wait for the same collective, and fail as this one does.
   std::string silent() const {
     const std::string reason = fmt::format("rank {} waits for its GPU", how_.rank);
     Exchange last(how_.comm, how_.rank, how_.size, Header(0, {.kind = Kind::kFailure, .caller = reason}, {}));

@@ -63,7 +63,7 @@ Patch wav_patch(const SoundFile& sound);
 /// Decodes all formats.
 std::unique_ptr<Decoder> sndfile_decoder(SoundFile sound);
 
-/// Decodes FLAC and checks its checksums. Only if libFLAC is available.
+/// Decodes FLAC and checks its checksums. Exists only if libFLAC is available.
 std::unique_ptr<Decoder> flac_decoder(SoundFile sound);
 /// Returns true for native FLAC, not FLAC in OGG.
 bool is_flac(const SoundFile& sound);

@@ -197,7 +197,7 @@ class FlacDecoder final : public Decoder {
   bool out_of_memory_ = false;
   std::vector<float> block_;      // the last block or blocks; `taken_` of its frames have been read
   int writes_ = 0;                // blocks that arrived in one call
-  std::size_t last_samples_ = 0;  // in the last of them
+  std::size_t last_samples_ = 0;  // in the last one
   std::int64_t taken_ = 0;
   std::int64_t silence_ = 0;  // frames in place of missing blocks, before block_
   std::int64_t next_ = 0;     // the frame after block_

@@ -40,7 +40,7 @@ T number_at(const std::string& page, std::size_t at) {
   return value;
 }
 
-/// The page that begins there, or the existing part of it.
+/// The page that begins at this place, or its existing part.
 std::string page_at(int file, std::uint64_t at, std::uint64_t& bytes) {
   std::string head = bytes_at(file, at, kHeader + kMostLengths);
   head.resize(kHeader + kMostLengths);

@@ -1,5 +1,5 @@
-// How a WAV file states its length: "RIFF", or "RF64" for more than 4 GiB, a length, "WAVE", and chunks, each a name of
-// four letters, a length and as many bytes. "data" has the samples, and RF64's first chunk, "ds64", their length.
+// The length in a WAV file: "RIFF", or "RF64" for more than 4 GiB, a length, "WAVE", and chunks, each a name of four
+// letters, a length and as many bytes. "data" has the samples, and RF64's first chunk, "ds64", their length.
 #include <adjoint/data/audio/files/decoder.h>
 
 #include <adjoint/core/base/check.h>
@@ -36,7 +36,7 @@ struct Wav {
     const std::uint64_t length = number_at(at + 4, 4);
     return at + kChunk + length + length % 2;
   }
-  /// Returns true if only chunks lie between `at` and the file's end.
+  /// Returns true if only chunks are between `at` and the file's end.
   bool are_chunks(std::uint64_t at) const {
     while (at + kChunk <= sound.size) {
       const std::string name = name_at(at);

@@ -171,12 +171,12 @@ class Reader {
     const std::filesystem::path relative = std::filesystem::path(location).lexically_normal();
     if (location.empty() || relative.is_absolute() || *relative.begin() == "..")
       damaged(
-          fmt::format("the constant \"{}\" lies in '{}', which is not in the model's folder", proto.name(), location));
+          fmt::format("the constant \"{}\" is in '{}', which is not in the model's folder", proto.name(), location));
     if (length != nbytes)
       damaged(fmt::format("the constant \"{}\" has {} bytes, and its shape {}", proto.name(), length, nbytes));
     InputFile file("load_onnx", path_.parent_path() / relative);
     if (offset > file.size() || nbytes > file.size() - offset)
-      damaged(fmt::format("the constant \"{}\" lies beyond the end of '{}'", proto.name(), location));
+      damaged(fmt::format("the constant \"{}\" is beyond the end of '{}'", proto.name(), location));
     std::string bytes(1 << 20, '\0');
     const auto read = [&](std::size_t count) {
       if (file.read(bytes.data(), count) != count) damaged(fmt::format("'{}' became shorter", location));

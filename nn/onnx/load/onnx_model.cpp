@@ -27,7 +27,7 @@ struct OnnxProgram {
   struct Step {
     OnnxFile::Node node;
     const OnnxOperator* run;                    // null: If or Loop
-    std::vector<std::int32_t> inputs, outputs;  // values; -1: none
+    std::vector<std::int32_t> inputs, outputs;  // values; -1: missing
     std::vector<std::int32_t> last_read;        // values that no later step reads; in a body nothing
     std::uint32_t foreign_buffers = 0;          // operands that training would write to, but are no buffers of ours
     std::vector<Body> bodies;                   // of If: then and else

@@ -88,7 +88,7 @@ std::span<const OnnxOperator> onnx_signal_operators();
 /// Null for an operator that no table has.
 const OnnxOperator* find_onnx_operator(std::string_view type);
 
-/// The dtype of ONNX's number for it. Throws Error, naming `what`, for others than ours.
+/// The dtype of ONNX's number for it. Throws Error, naming `what`, for dtypes that this library lacks.
 DType dtype_of_onnx(std::int64_t type, std::string_view what);
 
 }  // namespace adjoint::nn::detail

@@ -203,7 +203,7 @@ class Rewriter {
     return static_cast<std::int32_t>(graph_.values.size() - 1);
   }
 
-  // An output's axis has the name of the input's that it is as long as, or a name of its own.
+  // An output's axis has the name of the input's axis of the same extent, or a new name.
   void name_axes(std::size_t i) {
     OnnxGraph::Port& output = graph_.outputs[i];
     const Shape& there = other_.outputs[i].shape;

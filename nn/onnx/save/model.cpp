@@ -148,7 +148,7 @@ void write_onnx(const std::filesystem::path& path, const OnnxGraph& graph, bool 
   ADJOINT_CHECK(model.ByteSizeLong() <= kMostBytes,
                 "save_onnx: a file must have fewer than 2^31 bytes; got {}; set .external_data", model.ByteSizeLong());
   try {
-    // Elements in another file cannot be read before it stands in its place.
+    // Elements in another file cannot be read before that file is in its place.
     if (!external) onnx::checker::check_model(model);
     onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), {true, 1, false});
   } catch (const std::exception& error) {

@@ -11,7 +11,7 @@ namespace adjoint::nn::detail {
 void fold_batch_norm(OnnxGraph& graph);
 
 /// Operator set 17 has few operators of bfloat16, and ONNX Runtime has fewer. Inputs, outputs and weights stay
-/// bfloat16, casts stand behind and before them, and the nodes between them compute in float32.
+/// bfloat16, casts surround them, and the nodes between them compute in float32.
 void compute_bfloat16_in_float32(OnnxGraph& graph);
 
 /// Stores large float32 constants as float16, with casts behind them. A constant with a finite element that float16

@@ -16,7 +16,7 @@ namespace adjoint::nn::detail {
 namespace {
 
 // The second run's inputs: dynamic axes are twice, three times, five times as long, for each name another factor, so
-// that their extents can be told apart.
+// that their extents can be distinguished.
 std::vector<Tensor> inputs_of_other_sizes(const std::vector<Tensor>& inputs, const std::vector<DynamicAxis>& axes) {
   constexpr std::int64_t kFactors[] = {2, 3, 5, 7, 11, 13};
   std::vector<std::string> names;

@@ -8,7 +8,7 @@ namespace adjoint::cuda {
 
 enum class Arithmetic { kTF32, kFloat32, kBFloat16, kFloat16 };  // kFloat32: three tf32 products
 
-/// For operands in float32 with this precision, bfloat16 or float16.
+/// The arithmetic for operands in bfloat16, float16, or float32 with this precision.
 constexpr Arithmetic arithmetic_of(DType dtype, Precision precision) {
   switch (dtype) {
     case kBFloat16: return Arithmetic::kBFloat16;

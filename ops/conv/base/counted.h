@@ -15,8 +15,10 @@ inline bool is_counted(const ConvGeometry& g) {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   if (g.batch == 0 || g.image_numel() >= kMost || g.feature_numel() >= kMost || g.filter_numel() >= kMost) return false;
   for (std::size_t axis = 0; axis < 2; ++axis) {
-    const std::int64_t most = kMost / std::max(g.image[axis], std::max(g.feature[axis], g.kernel[axis]));
-    if (g.stride[axis] >= most || g.dilation[axis] >= most || g.padding[axis] >= kMost) return false;
+    const std::int64_t most =
+        kMost / std::max(g.image.in_plane(axis), std::max(g.feature.in_plane(axis), g.kernel.in_plane(axis)));
+    if (g.stride.in_plane(axis) >= most || g.dilation.in_plane(axis) >= most || g.padding.in_plane(axis) >= kMost)
+      return false;
   }
   return g.image_numel() > 0 && g.feature_numel() > 0 && g.filter_numel() > 0;
 }

@@ -8,9 +8,11 @@ namespace adjoint {
 
 inline detail::FormKey& operator<<(detail::FormKey& key, const ConvGeometry& g) {
   key << g.rank << g.batch << g.image_channels << g.feature_channels << g.groups;
-  for (const Extent2& extent : {g.image, g.feature, g.kernel, g.stride, g.padding, g.dilation}) {
-    key << extent[0] << extent[1];
-  }
+  const auto add = [&](const auto& values) {
+    if (g.rank == 3) key << values.d;
+    key << values.h << values.w;
+  };
+  add(g.image), add(g.feature), add(g.kernel), add(g.stride), add(g.padding), add(g.dilation);
   return key;
 }
 

@@ -1,5 +1,5 @@
 // Keeps the plan with the fewest modelled clocks among all that a planner's search proposes; for tables of measured
-// times (bench_conv_candidates) also returns the others, one after the other.
+// times (bench_conv_candidates) also returns the others, one by one.
 #pragma once
 
 #include <adjoint/core/base/export.h>

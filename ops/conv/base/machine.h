@@ -1,4 +1,4 @@
-// The machine for which plans are made: an H200, whatever runs them, and the costs of tensor-core kernels on it.
+// The machine for which plans are made: an H200, on every GPU, and the costs of tensor-core kernels on it.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ namespace adjoint::cuda {
 /// bits.
 inline constexpr int kMultiprocessors = 132;
 
-/// A planner's model of the machine: a value, so that plans depend on nothing else. Tests plan for fewer
+/// A planner's model of the machine: a value, so that plans depend on no other state. Tests plan for fewer
 /// multiprocessors, because their small problems would leave an H200's idle and never get the larger tiles.
 struct Machine {
   int multiprocessors = kMultiprocessors;
@@ -30,7 +30,7 @@ inline std::array<std::int64_t, 4> numbers_of(const Machine& machine) {
 /// The H200's clock and memory bandwidth.
 inline constexpr double kClocksPerMicrosecond = 1755, kBytesPerMicrosecond = 3e6;
 
-/// Bytes per clock that one multiprocessor gets from the L2 by threads' copies when all copy, as fitted for the models
+/// Bytes per clock that threads' copies bring from the L2 to one multiprocessor when all copy, as fitted for the models
 /// that use it; the copy engine gets up to 33.
 inline constexpr double kBytesPerClock = 18;
 

@@ -30,20 +30,22 @@ constexpr CompiledTaps kCompiledTaps[] = {{1, 2}, {1, 4}, {1, 8}, {1, 16}, {2, 2
 std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value); }
 
 /// The relevant dilation: 1 for a single tap.
-std::int64_t dilation_of(const ConvGeometry& g, std::size_t axis) { return g.kernel[axis] == 1 ? 1 : g.dilation[axis]; }
+std::int64_t dilation_of(const ConvGeometry& g, std::size_t axis) {
+  return g.kernel.in_plane(axis) == 1 ? 1 : g.dilation.in_plane(axis);
+}
 
 ChannelwiseAxis conv_axis(const ConvGeometry& g, std::size_t axis) {
   ChannelwiseAxis a{};
-  a.result = narrow(g.feature[axis]);
-  a.source = narrow(g.image[axis]);
+  a.result = narrow(g.feature.in_plane(axis));
+  a.source = narrow(g.image.in_plane(axis));
   a.phases = 1;
-  a.period_source = narrow(g.stride[axis]);
+  a.period_source = narrow(g.stride.in_plane(axis));
   a.tap_step = 1;
-  const std::int64_t dilation = dilation_of(g, axis), common = gcd(g.stride[axis], dilation);
+  const std::int64_t dilation = dilation_of(g, axis), common = gcd(g.stride.in_plane(axis), dilation);
   a.tap_spacing = narrow(dilation);
-  a.run[0] = {narrow(g.kernel[axis]), 0, narrow(-g.padding[axis])};
+  a.run[0] = {narrow(g.kernel.in_plane(axis)), 0, narrow(-g.padding.in_plane(axis))};
   a.residues = narrow(dilation / common);
-  a.shift = narrow(g.stride[axis] / common);
+  a.shift = narrow(g.stride.in_plane(axis) / common);
   a.most_taps = a.run[0].taps;
   a.first_source = a.last_source = a.run[0].source;
   return a;
@@ -52,22 +54,23 @@ ChannelwiseAxis conv_axis(const ConvGeometry& g, std::size_t axis) {
 ChannelwiseAxis transposed_axis(const ConvGeometry& g, std::size_t axis) {
   ChannelwiseAxis a{};
   a.transposed = 1;
-  a.result = narrow(g.image[axis]);
-  a.source = narrow(g.feature[axis]);
-  a.phases = narrow(std::min(g.stride[axis], std::max<std::int64_t>(g.image[axis], 1)));
+  a.result = narrow(g.image.in_plane(axis));
+  a.source = narrow(g.feature.in_plane(axis));
+  a.phases = narrow(std::min(g.stride.in_plane(axis), std::max<std::int64_t>(g.image.in_plane(axis), 1)));
   a.period_source = 1;
-  const std::int64_t dilation = dilation_of(g, axis), common = gcd(g.stride[axis], dilation);
-  a.tap_step = narrow(-g.stride[axis] / common);  // taps in ascending order of their source positions
+  const std::int64_t dilation = dilation_of(g, axis), common = gcd(g.stride.in_plane(axis), dilation);
+  a.tap_step = narrow(-g.stride.in_plane(axis) / common);  // taps in ascending order of their source positions
   a.tap_spacing = a.residues = narrow(dilation / common);
   a.shift = 1;
   bool first = true;
   for (std::int64_t i = 0; i < a.phases; ++i) {
-    const std::int64_t position = i + g.padding[axis];
-    const PhaseTaps taps = phase_taps(position % g.stride[axis], g.kernel[axis], g.stride[axis], dilation);
+    const std::int64_t position = i + g.padding.in_plane(axis);
+    const PhaseTaps taps =
+        phase_taps(position % g.stride.in_plane(axis), g.kernel.in_plane(axis), g.stride.in_plane(axis), dilation);
     if (taps.taps == 0) continue;
     const std::int64_t steps = taps.taps - 1;
     a.run[i] = {narrow(taps.taps), narrow(taps.first_tap + steps * taps.tap_step),
-                narrow(position / g.stride[axis] - taps.first_offset - steps * taps.offset_step)};
+                narrow(position / g.stride.in_plane(axis) - taps.first_offset - steps * taps.offset_step)};
     a.most_taps = std::max(a.most_taps, a.run[i].taps);
     a.first_source = first ? a.run[i].source : std::min(a.first_source, a.run[i].source);
     a.last_source = first ? a.run[i].source : std::max(a.last_source, a.run[i].source);
@@ -81,9 +84,13 @@ ChannelwiseAxis transposed_axis(const ConvGeometry& g, std::size_t axis) {
 
 bool takes_extents(const ConvGeometry& g, bool transposed) {
   for (std::size_t axis = 0; axis < 2; ++axis) {
-    if (g.image[axis] >= kMaxExtent || g.feature[axis] >= kMaxExtent || g.padding[axis] >= kMaxExtent) return false;
-    if (g.kernel[axis] * g.dilation[axis] >= kMaxExtent || g.stride[axis] * g.feature[axis] >= kMaxExtent) return false;
-    if (transposed && g.stride[axis] > kChannelwiseMaxStride) return false;
+    if (g.image.in_plane(axis) >= kMaxExtent || g.feature.in_plane(axis) >= kMaxExtent ||
+        g.padding.in_plane(axis) >= kMaxExtent)
+      return false;
+    if (g.kernel.in_plane(axis) * g.dilation.in_plane(axis) >= kMaxExtent ||
+        g.stride.in_plane(axis) * g.feature.in_plane(axis) >= kMaxExtent)
+      return false;
+    if (transposed && g.stride.in_plane(axis) > kChannelwiseMaxStride) return false;
   }
   return g.batch > 0 && g.image_plane() < kMaxExtent && g.feature_plane() < kMaxExtent;
 }
@@ -109,7 +116,7 @@ void choose_kernel(ChannelwisePlan& p) {
   p.channel_block = p.channel_blocks = 1;
 }
 
-/// Several channels of the result at once if they share loaded values: few taps in registers, or none.
+/// Several channels of the result together if they share loaded values: few taps in registers, or no taps.
 void choose_channel_block(ChannelwisePlan& p) {
   p.channel_block = p.channels >= 3 ? 4 : p.channels;
   p.channel_blocks = narrow(ceil_div(p.channels, p.channel_block));
@@ -258,7 +265,7 @@ bool plan_channelwise(const ConvGeometry& g, bool transposed, Arithmetic arithme
   p.groups = narrow(g.groups);
   p.channels = narrow(transposed ? image : feature);
   p.source_channels = p.stage_channels = narrow(transposed ? feature : image);
-  p.kernel_w = narrow(g.kernel[1]);
+  p.kernel_w = narrow(g.kernel.w);
   p.taps = narrow(g.taps());
   p.filter_channel = transposed ? g.taps() : image * g.taps();
   p.filter_source = transposed ? image * g.taps() : g.taps();
@@ -279,20 +286,20 @@ bool plan_channelwise_weight(const ConvGeometry& g, Arithmetic arithmetic, Chann
   p.w = conv_axis(g, 1);
   p.groups = narrow(g.groups);
   p.channels = p.source_channels = p.stage_channels = 1;
-  p.kernel_w = narrow(g.kernel[1]);
+  p.kernel_w = narrow(g.kernel.w);
   p.taps = narrow(g.taps());
   p.units = g.batch;
   p.unit_stride = g.image_channels * p.h.source * p.w.source;
   p.vector = narrow(16 / element_bytes(arithmetic));
   p.along_row = is_one_row(p.h) && p.w.result > 1;
   choose_kernel(p);
-  if (p.taps_h == 0) {  // a block takes a few taps of one row of the filter
+  if (p.taps_h == 0) {  // a block computes a few taps of one row of the filter
     p.taps_h = p.walk_shift = 1;
-    p.taps_w = g.kernel[1] <= 4 ? 4 : 16;
+    p.taps_w = g.kernel.w <= 4 ? 4 : 16;
   }
-  plan.kernel_h = narrow(g.kernel[0]);
-  plan.tap_row_blocks = narrow(ceil_div(g.kernel[0], p.taps_h));
-  plan.tap_column_blocks = narrow(ceil_div(g.kernel[1], p.taps_w));
+  plan.kernel_h = narrow(g.kernel.h);
+  plan.tap_row_blocks = narrow(ceil_div(g.kernel.h, p.taps_h));
+  plan.tap_column_blocks = narrow(ceil_div(g.kernel.w, p.taps_w));
   p.h.run[0].taps = p.h.most_taps = p.taps_h;
   p.w.run[0].taps = p.w.most_taps = p.taps_w;
   plan.image_channels = narrow(g.image_channels_per_group());

@@ -55,7 +55,7 @@ struct ChannelwisePlan {
 
   std::int32_t taps_h, taps_w;                 // of the compiled kernel; 0: any
   std::int32_t walk_shift;                     // of the compiled kernel, for h.shift
-  std::int32_t channel_block, channel_blocks;  // channels of the result: computed at once; blocks per group
+  std::int32_t channel_block, channel_blocks;  // channels of the result: computed together; blocks per group
   std::int32_t along_row;
   std::int32_t lanes, lines;             // threads along columns; threads across (channel, phase, chunk)
   std::int32_t chunks, tile_units;       // per tile
@@ -68,8 +68,8 @@ struct ChannelwisePlan {
   std::int32_t vector;                          // elements in 16 bytes
   std::int32_t row_vectors;                     // vectors that hold a staged row at any alignment
   std::int32_t threads;                         // per block: lanes * lines in whole warps
-  // How threads stage: thread t takes vectors t % vector_threads, + vector_threads ... of rows t / vector_threads, +
-  // row_threads ...: plane by plane if rows are aligned alike, else over all planes' rows.
+  // Division of a stage's copies: thread t copies vectors t % vector_threads, + vector_threads ... of rows t /
+  // vector_threads, + row_threads ...: plane by plane if rows are aligned alike, else over all planes' rows.
   std::int32_t by_plane, vector_threads, row_threads;
   Divider lane_divider, chunk_divider, phase_divider, channel_divider, group_divider, phase_w_divider;
   Divider vector_threads_divider, stage_rows_divider, stage_channels_divider;
@@ -152,7 +152,7 @@ ADJOINT_HD inline ChannelwiseRows channelwise_rows(const ChannelwisePlan& p, con
 ADJOINT_API bool plan_channelwise(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic,
                                   ChannelwisePlan& plan);
 
-/// For conv_weight: conv's walk over single channels; a block takes a run of tiles for one pair of channels.
+/// For conv_weight: conv's walk over single channels; a block computes a run of tiles for one pair of channels.
 struct ChannelwiseWeightPlan {
   ChannelwisePlan walk;
   std::int32_t kernel_h, tap_row_blocks, tap_column_blocks;  // taps_h x taps_w taps each

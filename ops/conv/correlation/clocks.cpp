@@ -32,14 +32,14 @@ struct Rates {
   double stored_bytes;               // per clock, of results
   double sector;                     // weight of the sectors that stores touch, beyond their bytes
   double singles;                    // factor for storing results one by one
-  double singles_sharing = 1;        // clocks of two blocks that store so, relative to other costs
+  double singles_sharing = 1;        // clocks of two blocks with such stores, relative to other costs
   double slot;                       // a warp's waits for a slot, and its instructions other than reads
   double read;                       // a warp's read of a fragment in neighbouring positions
   double stage, tile;                // of a stage besides its products, and of a tile besides its bytes
   double narrow = 1;                 // factor for products in pairs of half a tile's columns
   double overlap;                    // share of the shorter of input and products that the longer does not hide
   double sharing;                    // of two blocks, relative to the multiprocessor's time for each
-  double part_wave;                  // share of a full wave's extra time that a partial last wave of tiles takes
+  double part_wave;                  // share of a full wave's extra time that a partial last wave of tiles costs
   double blocked, blocked_products;  // factors of a blocked plan's clocks, and of its products'
   double small_blocked = 1;          // further factor for tiles of 128 columns and positions
   double narrow_blocked = 1;         // further factor for tiles of 64 columns
@@ -228,7 +228,7 @@ double partial_sector_clocks(const CorrelationPlan& plan) {
   return kPartialSector * (1 - kKeptBytes / all) * s.bytes / s.run * partial;
 }
 
-/// Clocks of a class's tile on a multiprocessor that processes blocks_per_sm at once.
+/// Clocks of a class's tile on a multiprocessor that processes blocks_per_sm concurrently.
 double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool split, const Rates& rates) {
   const double m_tiles = plan.m_tiles * plan.consumers, products = split ? 3 : 1;
   const double steps = static_cast<double>(c.steps) * plan.chunks, whole_steps = c.halves / 2.0 * plan.chunks;
@@ -269,7 +269,7 @@ double correlation_clocks(const CorrelationPlan& plan, bool split, const Machine
   const auto tiles = static_cast<double>(plan.tiles());
   const double waves = tiles / (machine.multiprocessors * plan.blocks_per_sm);
   double clocks = tile * plan.blocks_per_sm * std::max(1.0, waves + rates.part_wave * (std::ceil(waves) - waves));
-  // Blocks that do not share a multiprocessor, or not all of them.
+  // Blocks that do not all share a multiprocessor.
   if (plan.blocks_per_sm == 2 && waves <= 1) clocks = tile * (tiles <= machine.multiprocessors ? 1 : 1.5);
   if (!plan.blocked) return clocks;
   const double shape = plan.tile_columns == 64                         ? rates.narrow_blocked

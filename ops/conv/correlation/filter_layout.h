@@ -8,7 +8,7 @@
 
 namespace adjoint::cuda {
 
-/// Phases along a row whose columns follow each other in a half of a tile's columns, or in all of them.
+/// Phases along a row whose columns follow each other in half of a tile's columns, or in all.
 ADJOINT_HD inline std::int32_t correlation_segment_phases(const CorrelationPlan& p) {
   return p.out_stride_w / p.segments;
 }
@@ -56,7 +56,7 @@ struct alignas(16) CorrelationPackItem {
   std::int16_t taps[2];      // of the filter, for a unit's elements; -1: zero
 };
 
-inline constexpr int kPackItems = 256;  // the most that a block of threads computes at once
+inline constexpr int kPackItems = 256;  // the most that a block of threads computes together
 
 /// Bytes of shared memory per packing block: a round's items, preceded by the filter's part.
 ADJOINT_HD inline std::int32_t correlation_pack_items_offset(const CorrelationPlan& p) {

@@ -4,7 +4,7 @@
 // Tensor cores sum over pairs of halves, 32 bits. If a pair consists of two channels, rows must be interleaved. Two
 // neighbouring columns of a channel, however, are adjacent in memory, and the copy engine brings them directly. Unit u
 // of a row is its columns 2 u and 2 u + 1: an output reads units at half the stride, and a tap of a unit is two
-// neighbouring places, where the filter may have taps.
+// neighbouring places at which the filter may have taps.
 #pragma once
 
 #include <adjoint/core/base/export.h>
@@ -14,8 +14,8 @@
 
 namespace adjoint::cuda {
 
-/// The filter's taps along a row for which a unit's tap t stands: for its column r, of 0 and 1, tap (t * scale + first
-/// + r * step) / dilation, if that is one of the filter's.
+/// The filter's taps along a row that a unit's tap t represents: for its column r, of 0 and 1, tap (t * scale + first +
+/// r * step) / dilation, if that is one of the filter's.
 struct PairTaps {
   std::int32_t scale = 1, first = 0, step = 0, dilation = 1;
 };

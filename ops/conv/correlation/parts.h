@@ -31,7 +31,7 @@ struct CorrelationTile {
   int m_tiles;           // rows of 64 positions per consumer warpgroup
   int consumers;         // warpgroups that multiply
   int blocks_per_sm;     // resident at once
-  bool halves;           // steps may take half of its columns
+  bool halves;           // steps may multiply half of its columns
   bool mma = true;       // the mma kernels are compiled for it too
   bool blocked = false;  // only for blocked plans
   constexpr int positions() const { return 64 * m_tiles * consumers; }
@@ -66,31 +66,31 @@ struct CorrelationStep {
 };
 
 struct CorrelationPass {
-  // Steps of range kAll come first, then kLower, then kUpper. In a plan that pairs halves and has any, no step has
-  // range kAll: pairs of a lower and an upper one begin at lower_step; leftovers of one range begin at upper_step, but
-  // only if the plan is blocked.
+  // Steps of range kAll come first, then kLower, then kUpper. In a plan that pairs halves and has such steps, no step
+  // has range kAll: pairs of a lower and an upper one begin at lower_step. Leftovers of one range begin at upper_step,
+  // but only in blocked plans.
   std::int16_t first_step, lower_step, upper_step, end_step;
   std::int16_t halves, first_half;   // of one chunk's filter blocks, and of those of the class's passes before
   std::int32_t h_base, w_base;       // the stage's first row and column, relative to the tile's first position
   std::int32_t h_residue;            // conv: the image row is (q + h) * stride + h_residue
-  std::int32_t first_plane, planes;  // conv: residues of the image column; none if boxed
+  std::int32_t first_plane, planes;  // conv: residues of the image column; empty if boxed
   std::int16_t first_tap, taps;      // if steps gather
 };
 
 struct CorrelationClass {
   std::int32_t first_pass, passes;
-  std::int32_t steps, slots;        // of one chunk; a slot takes a step's filter block, or a pair's
+  std::int32_t steps, slots;        // of one chunk; a slot holds a step's filter block, or a pair's
   std::int32_t halves, first_half;  // of one chunk's filter blocks, and of those of the classes before
 };
 
-/// How the filter is packed: a block of threads keeps a chunk of the summed channels and some of the result's in shared
-/// memory, by contiguous runs, which belong to a summed channel in conv_transpose and to a result in conv. All taps of
-/// a pair of channels follow each other.
+/// The packing of the filter: a block of threads keeps a chunk of the summed channels and some of the result's in
+/// shared memory, by contiguous runs, which belong to a summed channel in conv_transpose and to a result in conv. All
+/// taps of a pair of channels follow each other.
 struct CorrelationPacking {
   std::int32_t channels;          // of the result, a power of two
   std::int32_t runs, run;         // their number, and the elements of one
   std::int32_t pitch, run_pitch;  // elements between pairs, and between runs
-  std::int32_t items, round;      // CorrelationPackItem: of a block in total, and at once
+  std::int32_t items, round;      // CorrelationPackItem: of a block in total, and in a round
   Divider taps, neighbours;       // of a pair; items of a round whose columns follow each other
 };
 

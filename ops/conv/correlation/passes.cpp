@@ -21,7 +21,7 @@ struct RawStep {
   std::int32_t residue_h, plane, offset_h, offset_w;
   std::int32_t h, w;
   CorrelationRange range = CorrelationRange::kAll;
-  std::int32_t planes = 0, row = 0, step = 0;  // by which passes are cut, beside residue_h
+  std::int32_t planes = 0, row = 0, step = 0;  // by which passes are cut, besides residue_h
 };
 
 std::int32_t floor_div(std::int64_t a, std::int64_t b) {
@@ -31,11 +31,11 @@ std::int32_t floor_div(std::int64_t a, std::int64_t b) {
 /// Distinct offsets from q to the feature over phases [begin, end) of an axis, ascending.
 std::vector<std::int32_t> transposed_offsets(const ConvGeometry& g, std::size_t axis, std::int64_t begin,
                                              std::int64_t end) {
-  const std::int64_t stride = g.stride[axis];
+  const std::int64_t stride = g.stride.in_plane(axis);
   std::vector<std::int32_t> offsets;
   for (std::int64_t phase = begin; phase < std::min(end, stride); ++phase) {
-    const std::int64_t place = phase + g.padding[axis];
-    const PhaseTaps taps = phase_taps(place % stride, g.kernel[axis], stride, g.dilation[axis]);
+    const std::int64_t place = phase + g.padding.in_plane(axis);
+    const PhaseTaps taps = phase_taps(place % stride, g.kernel.in_plane(axis), stride, g.dilation.in_plane(axis));
     for (std::int64_t t = 0; t < taps.taps; ++t) {
       offsets.push_back(static_cast<std::int32_t>(place / stride - taps.first_offset - t * taps.offset_step));
     }
@@ -66,7 +66,8 @@ std::vector<RawStep> in_halves(const std::vector<RawStep>& steps) {
   return halves;
 }
 
-/// Makes as many steps take only the lower half as take only the upper half; the others take all columns, with zeros.
+/// Makes as many steps multiply only the lower half as only the upper half; the others multiply all columns, with
+/// zeros.
 void balance_halves(std::vector<RawStep>& steps) {
   const auto count = [&](CorrelationRange range) {
     return std::count_if(steps.begin(), steps.end(), [&](const RawStep& step) { return step.range == range; });
@@ -86,11 +87,11 @@ std::vector<RawStep> row_of_steps(const ConvGeometry& g, const CorrelationPlan& 
   const bool halves = plan.segments == 2 && plan.takes_halves && !plan.gathers && (plan.blocked || !parted);
   std::vector<std::int32_t> lower, upper;
   if (halves) {
-    lower = transposed_offsets(g, 1, 0, g.stride[1] / 2);
-    upper = transposed_offsets(g, 1, g.stride[1] / 2, g.stride[1]);
+    lower = transposed_offsets(g, 1, 0, g.stride.w / 2);
+    upper = transposed_offsets(g, 1, g.stride.w / 2, g.stride.w);
   }
   std::vector<RawStep> row;
-  for (const std::int32_t w : transposed_offsets(g, 1, 0, g.stride[1])) {
+  for (const std::int32_t w : transposed_offsets(g, 1, 0, g.stride.w)) {
     row.push_back({0, 0, 0, w, 0, w, halves ? step_range(lower, upper, w) : CorrelationRange::kAll});
   }
   if (plan.pairs_halves) {
@@ -120,13 +121,13 @@ std::vector<RawStep> transposed_steps(const ConvGeometry& g, const CorrelationPl
 std::vector<RawStep> conv_steps(const ConvGeometry& g, std::int64_t stride_w) {
   std::vector<RawStep> steps;
   steps.reserve(static_cast<std::size_t>(g.taps()));
-  for (std::int64_t h = 0; h < g.kernel[0]; ++h) {
-    for (std::int64_t w = 0; w < g.kernel[1]; ++w) {
-      const std::int64_t distance_h = h * g.dilation[0] - g.padding[0];
-      const std::int64_t distance_w = w * g.dilation[1] - g.padding[1];
-      const std::int32_t offset_h = floor_div(distance_h, g.stride[0]);
+  for (std::int64_t h = 0; h < g.kernel.h; ++h) {
+    for (std::int64_t w = 0; w < g.kernel.w; ++w) {
+      const std::int64_t distance_h = h * g.dilation.h - g.padding.h;
+      const std::int64_t distance_w = w * g.dilation.w - g.padding.w;
+      const std::int32_t offset_h = floor_div(distance_h, g.stride.h);
       const std::int32_t offset_w = floor_div(distance_w, stride_w);
-      steps.push_back({static_cast<std::int32_t>(distance_h - offset_h * g.stride[0]),
+      steps.push_back({static_cast<std::int32_t>(distance_h - offset_h * g.stride.h),
                        static_cast<std::int32_t>(distance_w - offset_w * stride_w), offset_h, offset_w,
                        static_cast<std::int32_t>(h), static_cast<std::int32_t>(w), CorrelationRange::kAll});
     }
@@ -152,7 +153,9 @@ std::int32_t pair_halves(std::vector<RawStep>::iterator begin, std::vector<RawSt
 
 /// The values besides the cut on which passes depend: all but the tile's shape and the stage's.
 struct PassKey {
-  Extent2 kernel, stride, padding, dilation;
+  Extents kernel, stride;
+  Margins padding;
+  Extents dilation;
   std::int32_t transposed, unit_channels, stage_units, gathers, blocked, boxed, flat_w;
   std::int32_t phases_per_class, segments, takes_halves, pairs_halves;
   CorrelationCut cut;
@@ -257,10 +260,10 @@ bool append_class(const CorrelationPlan& plan, const CorrelationCut& cut, std::v
 bool cut_steps(const ConvGeometry& g, const CorrelationPlan& plan, const CorrelationCut& cut, CutSteps& all) {
   std::vector<RawStep> steps;
   if (!plan.transposed) {
-    steps = conv_steps(g, plan.boxed ? 1 : g.stride[1]);
+    steps = conv_steps(g, plan.boxed ? 1 : g.stride.w);
     return append_class(plan, cut, steps, all);
   }
-  const auto classes = static_cast<std::int32_t>(ceil_div(g.stride[0], plan.phases_per_class));
+  const auto classes = static_cast<std::int32_t>(ceil_div(g.stride.h, plan.phases_per_class));
   const std::vector<RawStep> row = row_of_steps(g, plan, cut);
   for (std::int32_t c = 0; c < classes; ++c) {
     steps = transposed_steps(g, plan, row, c);
@@ -303,7 +306,7 @@ std::int32_t column_alignment(const CorrelationPlan& plan) {
   return plan.in_stride_w % 2 == 0 ? 1 : 2;
 }
 
-/// The most elements of a row that every copy of the plan may take; the stage has places for all of them.
+/// The most elements of a row that every copy of the plan may move; the stage has places for all of them.
 std::int32_t copy_elements(const CorrelationPlan& plan, std::int32_t alignment, int pass_count) {
   if (plan.in_stride_w == 1) return alignment;
   if (plan.unit_channels == 1) return 1;
@@ -406,7 +409,7 @@ bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, 
   } else if (plan.boxed) {
     plan.unit_pitch = plane_units;
   } else {
-    // 8 modulo 32 banks: the four channels that a warp's lanes read at once use four groups of eight banks.
+    // 8 modulo 32 banks: the four channels that a warp's lanes read together use four groups of eight banks.
     plan.unit_pitch = static_cast<std::int32_t>(ceil_div(plane_units * plan.stage_planes - 8, 32) * 32 + 8);
   }
   plan.box_units = plan.stage_units * plan.unit_pitch;

@@ -8,7 +8,7 @@
 
 namespace adjoint::cuda {
 
-/// How a class's steps are cut into passes; each level's stages are smaller than those of the levels before.
+/// The division of a class's steps into passes; each level's stages are smaller than those of the levels before.
 struct CorrelationCut {
   bool by_row = false;
   bool by_step = false;

@@ -76,7 +76,7 @@ void set_geometry(const ConvGeometry& g, bool transposed, int unit_channels, con
   p = {};
   p.transposed = transposed;
   p.unit_columns = pairs != nullptr ? 2 : 1;
-  p.filter_w = static_cast<std::int32_t>(g.kernel[1]);
+  p.filter_w = static_cast<std::int32_t>(g.kernel.w);
   if (pairs != nullptr) {
     p.filter_w = pairs->kernel_w;
     p.pair_taps = pairs->taps;
@@ -89,20 +89,20 @@ void set_geometry(const ConvGeometry& g, bool transposed, int unit_channels, con
   p.n_channels = static_cast<std::int32_t>(transposed ? g.image_channels_per_group() : g.feature_channels_per_group());
   p.chunks = static_cast<std::int32_t>(ceil_div(p.k_channels, kChunkUnits * unit_channels));
   p.stage_units = kChunkUnits;
-  const Extent2& in = transposed ? g.feature : g.image;
-  const Extent2& out = transposed ? g.image : g.feature;
-  p.in_h = static_cast<std::int32_t>(in[0]);
-  p.in_w = static_cast<std::int32_t>(in[1]);
-  p.out_h = static_cast<std::int32_t>(out[0]);
-  p.out_w = static_cast<std::int32_t>(out[1]);
-  p.kernel_h = static_cast<std::int32_t>(g.kernel[0]);
-  p.kernel_w = static_cast<std::int32_t>(g.kernel[1]);
-  p.padding_h = static_cast<std::int32_t>(g.padding[0]);
-  p.padding_w = static_cast<std::int32_t>(g.padding[1]);
-  p.dilation_h = static_cast<std::int32_t>(g.dilation[0]);
-  p.dilation_w = static_cast<std::int32_t>(g.dilation[1]);
-  const auto stride_h = static_cast<std::int32_t>(g.stride[0]);
-  const auto stride_w = static_cast<std::int32_t>(g.stride[1]);
+  const Extents& in = transposed ? g.feature : g.image;
+  const Extents& out = transposed ? g.image : g.feature;
+  p.in_h = static_cast<std::int32_t>(in.h);
+  p.in_w = static_cast<std::int32_t>(in.w);
+  p.out_h = static_cast<std::int32_t>(out.h);
+  p.out_w = static_cast<std::int32_t>(out.w);
+  p.kernel_h = static_cast<std::int32_t>(g.kernel.h);
+  p.kernel_w = static_cast<std::int32_t>(g.kernel.w);
+  p.padding_h = static_cast<std::int32_t>(g.padding.h);
+  p.padding_w = static_cast<std::int32_t>(g.padding.w);
+  p.dilation_h = static_cast<std::int32_t>(g.dilation.h);
+  p.dilation_w = static_cast<std::int32_t>(g.dilation.w);
+  const auto stride_h = static_cast<std::int32_t>(g.stride.h);
+  const auto stride_w = static_cast<std::int32_t>(g.stride.w);
   p.in_stride_h = transposed ? 1 : stride_h;
   p.in_stride_w = transposed ? 1 : stride_w;
   p.out_stride_h = transposed ? stride_h : 1;
@@ -136,13 +136,13 @@ bool takes_boxes(const CorrelationPlan& p) {
 void flatten(const ConvGeometry& g, CorrelationPlan& p) {
   p.flat_h = flat_extent(g, p.transposed != 0, 0);
   const std::int32_t w = flat_extent(g, p.transposed != 0, 1);
-  // A vector of results lies in one row.
+  // A vector of results is in one row.
   const std::int32_t vector = std::gcd(16 / p.element_bytes(), p.out_w);
   const std::int32_t positions = std::max(vector / p.out_stride_w, 1);
   p.flat_w = static_cast<std::int32_t>(ceil_div(w, positions) * positions);
 }
 
-/// Returns true if a plan's results may lie in one line: few phases in a row, which threads write in vectors.
+/// Returns true if a plan's results may be in one line: few phases in a row, which threads write in vectors.
 bool takes_flat(const CorrelationPlan& p) { return p.blocked && p.out_stride_w <= 2 && p.phases_per_class == 1; }
 
 Divider divider(std::int32_t divisor) { return Divider(static_cast<std::uint32_t>(std::max(divisor, 1))); }
@@ -160,9 +160,9 @@ void set_packing(std::int32_t channels, CorrelationPlan& p) {
   packing.taps = divider(taps);
 }
 
-/// A block of threads packs as many channels as leave work for all multiprocessors, as long as their columns fill a few
-/// sectors of memory, within shared memory of which a multiprocessor has room for several blocks'. Returns false if
-/// rows of phases are too long to count.
+/// A block of threads packs as many channels as leave work for all multiprocessors, if their columns fill a few sectors
+/// of memory, within shared memory of which a multiprocessor has room for several blocks'. Returns false if rows of
+/// phases are too long to count.
 bool set_packing(const Machine& machine, CorrelationPlan& p) {
   constexpr std::int32_t kMostChannels = 64, kMostBytes = 44 << 10, kFewestColumns = 8;
   const double blocks_wanted = 4.0 * machine.multiprocessors;
@@ -203,13 +203,15 @@ void set_dividers(CorrelationPlan& p) {
 
 bool supported(const ConvGeometry& g) {
   for (int axis = 0; axis < 2; ++axis) {
-    if (g.image[axis] >= kMaxExtent || g.feature[axis] >= kMaxExtent || g.padding[axis] >= kMaxExtent) return false;
+    if (g.image.in_plane(axis) >= kMaxExtent || g.feature.in_plane(axis) >= kMaxExtent ||
+        g.padding.in_plane(axis) >= kMaxExtent)
+      return false;
     if (g.image_plane() >= kMaxPlane || g.feature_plane() >= kMaxPlane) return false;
-    if (g.kernel[axis] > kMaxSteps || g.stride[axis] > 1024) return false;
-    if (g.dilation[axis] * g.kernel[axis] >= kMaxExtent) return false;
+    if (g.kernel.in_plane(axis) > kMaxSteps || g.stride.in_plane(axis) > 1024) return false;
+    if (g.dilation.in_plane(axis) * g.kernel.in_plane(axis) >= kMaxExtent) return false;
   }
   if (g.image_channels >= kMaxExtent || g.feature_channels >= kMaxExtent || g.batch >= kMaxExtent) return false;
-  return g.taps() <= kMaxSteps && g.stride[0] <= kMaxClasses;
+  return g.taps() <= kMaxSteps && g.stride.h <= kMaxClasses;
 }
 
 /// Plans for units of so many channels, or of pairs of columns, with geometry `g`.
@@ -267,7 +269,7 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
     const int least = candidate.blocked ? 0 : 3;
     for (int w = log2_positions; w >= least; --w) {
       if (w > least && (1 << (w - 1)) >= candidate.q_w) continue;
-      if (w < 3 && (1 << w) < candidate.q_w) continue;  // a vector of results must lie in one row
+      if (w < 3 && (1 << w) < candidate.q_w) continue;  // a vector of results must be in one row
       for (int h = log2_positions - w; h >= 0; --h) {
         if (h > 0 && (1 << (h - 1)) >= candidate.q_h) continue;
         try_shape(w, h, log2_positions - w - h);

@@ -4,10 +4,10 @@
 // Both operators are one stride-1 correlation over a grid of positions q,
 //     out[column][q] = sum over steps s, input channels c of x[plane(s)][c][q + offset(s)] * filter[s][c][column].
 //   conv_transpose: one plane (the feature); a column is (phase, image channel), because the image position
-//     q * stride + phase takes only the taps with (phase + padding - k * dilation) divisible by stride, and each of
-//     them reads the feature at q + (phase + padding - k * dilation) / stride. Rows of phases form classes with lists
-//     of their own. Where the stride along a row is even, the lower half of a tile's columns holds the lower half of
-//     the phases, and the upper half the upper; a step that only one half takes multiplies half of the columns.
+//     q * stride + phase needs only the taps with (phase + padding - k * dilation) divisible by stride, and each of
+//     them reads the feature at q + (phase + padding - k * dilation) / stride. Rows of phases form classes with
+//     separate lists. If the stride along a row is even, the lower half of a tile's columns holds the lower half of the
+//     phases, and the upper half the upper; a step that only one half needs multiplies half of the columns.
 //   conv: q is the feature position; the image is split into planes by its position mod stride, so that every tap reads
 //     one plane at unit stride; a column is a feature channel. There is one class.
 //
@@ -15,23 +15,23 @@
 // [unit][plane][image of the tile][row][column]; a unit is 32 bits: one float, or two halves of adjacent channels. Each
 // step is one constant offset into a stage. A class's steps are cut into passes, each with stages that hold only what
 // its steps read, until a stage fits shared memory. Filter blocks are packed in the order in which a tile's walk
-// consumes them; their place is counted in halves, of kChunkUnits units x half of a tile's columns. The blocks of a
+// consumes them; their position is counted in halves, of kChunkUnits units x half of a tile's columns. The blocks of a
 // cluster walk tiles of the same columns; each copies a part of every filter block to all of them.
 //
-// Where a group has few channels, steps gather: the kChunkUnits units of K in a step may belong to any taps and
-// channels, each with its own offset into the stage.
+// If a group has few channels, steps gather: the kChunkUnits units of K in a step may belong to any taps and channels,
+// each with its own offset into the stage.
 //
 // A boxed plan's stages are boxes of the input, which the copy engine may copy unchanged: [box of some
-// positions][unit][image][row][column]; where conv has a stride, rows are not split by it, and neighbouring positions
-// are that many columns apart. Units of such a plan may be pairs of columns of half precision (paired_columns.h); all
-// its extents along a row are then counted in pairs.
+// positions][unit][image][row][column]; conv's stride does not split rows: neighbouring positions are that many columns
+// apart. Units of such a plan may be pairs of columns of half precision (paired_columns.h); all its extents along a row
+// are then counted in pairs.
 //
 // A blocked plan reads a copy of the input in channel blocks of four units (channel_blocks.h), which another kernel
 // makes beforehand. A stage is a box of the copy for every 64 positions of the tile: [block][image][row][column][unit];
 // here, too, a step is a constant offset.
 //
-// A flat plan is a blocked one whose copy has all images' positions in one line: its tiles are runs of that line,
-// whatever the extents of a plane, and only the last tile may be partly empty. Positions on zeros have no result.
+// A flat plan is a blocked one whose copy has all images' positions in one line: its tiles are runs of that line, for
+// all extents of a plane, and only the last tile may be partly empty. Positions on zeros have no result.
 #pragma once
 
 #include <adjoint/core/base/divider.h>
@@ -49,23 +49,23 @@
 
 namespace adjoint::cuda {
 
-/// Short numbers in its parts, for a launch takes longer the more bytes its parameters have.
+/// Its parts use short numbers, because every byte of a launch's parameters costs time.
 struct CorrelationPlan {
   std::int32_t transposed;
   std::int32_t groups;
   std::int64_t batch;
   std::int32_t unit_channels;           // channels in a unit: 1, or 2 for half precision
-  std::int32_t unit_columns;            // columns: 1, or 2 for half precision where a unit has one channel
+  std::int32_t unit_columns;            // columns: 1, or 2 for half precision if a unit has one channel
   std::int32_t k_channels, n_channels;  // summed and produced, a group
   std::int32_t slices;         // groups of the plan that are one of the filter's, each with a slice of its sums
   std::int32_t chunks;         // of kChunkUnits units
   std::int32_t gathers;        // steps gather
-  std::int32_t stage_units;    // units of a position: kChunkUnits, or all channels' where steps gather
+  std::int32_t stage_units;    // units of a position: kChunkUnits, or all channels' if steps gather
   std::int32_t blocked;        // stages are boxes of a copy in channel blocks
   std::int32_t boxed;          // stages are boxes of the input
   std::int32_t log2_box;       // log2 of a stage's positions, or of one of its boxes', halos aside
   std::int32_t boxes;          // of a stage
-  std::int32_t box_blocks;     // blocks of a box: those of kChunkUnits units, and their tails where float32 is split
+  std::int32_t box_blocks;     // blocks of a box: those of kChunkUnits units, and their tails if float32 is split
   std::int32_t box_positions;  // halos and all
   std::int32_t box_vectors;    // of 16 bytes, from a box of a stage to the next
   std::int32_t in_h, in_w, out_h, out_w;
@@ -83,10 +83,10 @@ struct CorrelationPlan {
   std::int32_t tiles_per_class, phases_per_class, class_columns;
   std::int32_t takes_halves;
   std::int32_t pairs_halves;    // steps of half of the columns come in pairs of a lower and an upper one
-  std::int32_t segments;        // segments of a tile's columns: 2 where each half of the phases has one half, else 1
+  std::int32_t segments;        // segments of a tile's columns: 2 if each half of the phases has one half, else 1
   std::int32_t rows, cols;      // of a plane of a stage or of one of its boxes, for one image
   std::int32_t stage_planes;    // the most that a pass loads
-  std::int32_t copy_elements;   // elements that one copy may take from a row of the input aligned to them
+  std::int32_t copy_elements;   // elements that one copy may move from a row of the input aligned to them
   std::int32_t stage_stride_w;  // columns of a stage from a position to the next
   std::int32_t unit_pitch;      // units from one channel of a stage to the next
   std::int32_t box_units;       // units from a boxed stage's box to the next
@@ -105,23 +105,23 @@ struct CorrelationPlan {
   CorrelationClass class_list[kMaxClasses];
   CorrelationPass passes[kMaxPasses];
   CorrelationStep steps[kMaxSteps];
-  CorrelationTap taps[kMaxSteps];  // the tap of each step; where steps gather, the taps that their units name
+  CorrelationTap taps[kMaxSteps];  // the tap of each step; if steps gather, the taps that their units name
 
   ADJOINT_HD std::int64_t position_tiles() const { return tiles_n * tiles_h * tiles_w; }
-  /// A multiple of the cluster: the last few may lie beyond the batch.
+  /// A multiple of the cluster: the last few may exceed the batch.
   ADJOINT_HD std::int64_t tiles() const {
     return (position_tiles() + cluster - 1) / cluster * cluster * groups * column_tiles;
   }
   /// Bytes of an element of the input.
   ADJOINT_HD std::int32_t element_bytes() const { return 4 / (unit_channels * unit_columns); }
-  /// Whether some steps use half of a tile's columns.
+  /// True if some steps use half of a tile's columns.
   ADJOINT_HD bool halves() const {
     for (std::int32_t i = 0; i < classes; ++i) {
       if (class_list[i].halves != 2 * class_list[i].steps) return true;
     }
     return false;
   }
-  /// Whether a warp's positions lie in one row of the tile and are neighbours in a stage.
+  /// True if a warp's positions are in one row of the tile and are neighbours in a stage.
   ADJOINT_HD bool one_row() const { return stage_stride_w == 1 && 1 << log2_tile_w >= 16 * m_tiles; }
   /// log2 of the images, rows and columns of the tile that a stage, or a box of it, holds, halos aside.
   ADJOINT_HD std::int32_t log2_stage_w() const { return log2_box < log2_tile_w ? log2_box : log2_tile_w; }
@@ -137,7 +137,7 @@ struct CorrelationPlan {
     return w == 3 && (h == 3 || rows == 1 << h) ? cols : 0;
   }
   ADJOINT_HD bool flat() const { return flat_w > 0; }
-  /// Of a blocked plan's input.
+  /// The size of a blocked plan's input.
   ADJOINT_HD ChannelBlocks copy() const {
     return {batch, groups, k_channels, chunks, box_blocks, in_h, in_w, in_stride_h, in_stride_w, flat_h, flat_w};
   }
@@ -145,7 +145,7 @@ struct CorrelationPlan {
   ADJOINT_HD std::int64_t filter_units() const { return halves_per_group * groups * (w_block_units / 2); }
 };
 
-/// Where the filter blocks of a tile of columns begin, in halves.
+/// The start of the filter blocks of a tile of columns, in halves.
 ADJOINT_HD inline std::int64_t correlation_first_half(const CorrelationPlan& p, std::int32_t group,
                                                       const CorrelationClass& c, std::int32_t tile_in_class) {
   return group * p.halves_per_group +
@@ -188,9 +188,9 @@ ADJOINT_HD inline CorrelationPosition correlation_position(const CorrelationPlan
           m & ((1 << p.log2_tile_w) - 1)};
 }
 
-/// The same for plans that may be flat, where a tile does not know its rows and images: positions beyond the batch or
-/// the output have no result. kBlocked: whether the plan is blocked; kernels for other plans pass false, so that the
-/// compiler keeps their sums in registers.
+/// The same for plans that may be flat, whose tiles have no rows and images: positions beyond the batch or the output
+/// have no result. kBlocked: true if the plan is blocked; kernels for other plans pass false, so that the compiler
+/// keeps their sums in registers.
 template <bool kBlocked = true>
 ADJOINT_HD inline CorrelationPosition correlation_position(const CorrelationPlan& p, const CorrelationWork& work,
                                                            std::int32_t m) {
@@ -210,14 +210,14 @@ ADJOINT_HD inline std::int32_t correlation_stage_offset(const CorrelationPlan& p
   return (m >> p.log2_box) * p.box_units + (q.n * p.rows + q.h) * p.cols + q.w * p.stage_stride_w;
 }
 
-/// Columns that a consumer warp stages at once on its way out: as many of a tile's lower half as of its upper half. A
-/// blocked plan's warps stage them for 16 positions at a time, whatever their m-tiles.
+/// Columns that a consumer warp stages together for its stores: as many of a tile's lower half as of its upper half. A
+/// blocked plan's warps stage them for 16 positions at a time, for any m-tiles.
 ADJOINT_HD constexpr int correlation_staged_columns(int tile_columns, bool blocked) {
   return blocked || tile_columns == 256 ? 64 : tile_columns < 128 ? 16 : 32;
 }
 ADJOINT_HD constexpr int correlation_staged_positions(int m_tiles, bool blocked) { return blocked ? 16 : 16 * m_tiles; }
 
-/// log2 of the phases that staged columns hold as neighbouring pixels; -1 if they hold none.
+/// log2 of the phases that staged columns hold as neighbouring pixels; -1 if they hold no phases.
 ADJOINT_HD constexpr int correlation_log2_interleave(int out_stride_w) {
   for (int log2 = 0; log2 <= 4; ++log2) {
     if (out_stride_w == 1 << log2) return log2;
@@ -250,12 +250,12 @@ ADJOINT_HD inline CorrelationColumn correlation_column(const CorrelationPlan& p,
 ADJOINT_HD inline std::int32_t correlation_tap(std::int32_t offset, std::int32_t phase, std::int32_t stride,
                                                std::int32_t padding, std::int32_t dilation, std::int32_t kernel) {
   const std::int32_t distance = phase + padding - offset * stride;
-  if (dilation == 1) return distance >= 0 && distance < kernel ? distance : -1;  // a division takes a GPU long
+  if (dilation == 1) return distance >= 0 && distance < kernel ? distance : -1;  // divisions are slow on a GPU
   if (distance < 0 || distance % dilation != 0 || distance / dilation >= kernel) return -1;
   return distance / dilation;
 }
 
-/// The filter's tap (kh * filter_w + kw) for a tap's place and a column, or -1 for none; for a pair of columns, that of
+/// The filter's tap (kh * filter_w + kw) for a tap's place and a column; -1: no tap. For a pair of columns, that of
 /// `half`.
 ADJOINT_HD inline std::int32_t correlation_filter_tap(const CorrelationPlan& p, const CorrelationTap& tap,
                                                       const CorrelationColumn& column, std::int32_t half = 0) {
@@ -285,13 +285,13 @@ ADJOINT_HD inline CorrelationColumns correlation_columns(const CorrelationPlan& 
   return {step.range == CorrelationRange::kUpper ? half : 0, step.halves() * half};
 }
 
-/// Where the filter block of a chunk and a step of a pass begins, in halves from the tile's first.
+/// The start of the filter block of a chunk and a step of a pass, in halves from the tile's first.
 ADJOINT_HD inline std::int32_t correlation_block_half(const CorrelationPlan& p, const CorrelationPass& pass,
                                                       std::int32_t chunk, std::int32_t step) {
   return pass.first_half * p.chunks + chunk * pass.halves + p.steps[step].first_half;
 }
 
-/// One of a gathering step's units of K: an index into taps, and a unit of that tap; -1 for none.
+/// One of a gathering step's units of K: an index into taps, and a unit of that tap; -1: no unit.
 struct CorrelationUnit {
   std::int32_t tap, channel;
 };
@@ -350,8 +350,8 @@ ADJOINT_HD inline CorrelationSmem correlation_smem(const CorrelationPlan& p) {
   return correlation_smem(p, p.consumers, p.tile_columns, p.m_tiles, p.blocked != 0, p.gathers != 0);
 }
 
-/// Of mma.sync's: the bias of columns, warps' staging rows, filter slots, stages of the input, the loaders' table. No
-/// more than correlation_smem() says, by which they are planned too.
+/// For mma.sync's kernels: the bias of columns, warps' staging rows, filter slots, stages of the input, the loaders'
+/// table. At most correlation_smem(), by which they are planned too.
 struct CorrelationMmaSmem {
   std::int32_t staging, w, x, items;
   std::int64_t end;
@@ -372,19 +372,19 @@ ADJOINT_HD inline CorrelationMmaSmem correlation_mma_smem(const CorrelationPlan&
 }
 
 struct CorrelationLimits {
-  std::int64_t smem_bytes_per_sm = 233472;  // sm_90; 1024 of a block's share are the system's
+  std::int64_t smem_bytes_per_sm = 233472;  // sm_90; the system uses 1024 of a block's share
   std::int32_t most_columns = 256;
   std::int32_t cluster = 2;  // blocks that may share filter blocks
   std::int32_t most_blocks_per_sm = 2;
-  bool pairs_halves = false;   // the plan is to pair them; a blocked one does in any case
+  bool pairs_halves = false;   // the plan must pair them; a blocked one always does
   bool gathers = false;        // steps may gather
   bool boxed = false;          // the plan may be boxed
   bool every_tile = false;     // tiles that the mma kernels lack are allowed
-  bool blocked = false;        // the plan is to be blocked
+  bool blocked = false;        // the plan must be blocked
   bool flat = false;           // the plan may be flat
   bool pairs_columns = false;  // units of half precision may be pairs of columns
 };
-/// Of plans for sm_90a's kernels.
+/// For plans of sm_90a's kernels.
 inline constexpr CorrelationLimits kCorrelationLimits{
     .pairs_halves = true, .gathers = true, .boxed = true, .every_tile = true, .pairs_columns = true};
 inline constexpr CorrelationLimits kBlockedLimits{.every_tile = true, .blocked = true, .flat = true};
@@ -400,7 +400,7 @@ inline std::int64_t correlation_input_bytes(const CorrelationPlan& p) {
   return p.batch * p.groups * p.k_channels * p.in_h * p.in_w * p.unit_columns * p.element_bytes();
 }
 
-/// Bytes that one copy may take from a row of x, as far as the plan's shape of a stage and the rows' alignment allow.
+/// Bytes that one copy may move from a row of x, as far as the plan's shape of a stage and the rows' alignment allow.
 inline std::int32_t correlation_load_bytes(const CorrelationPlan& plan, const void* x, std::int64_t element_size) {
   if (plan.unit_columns == 2) return 16;  // the copy engine's
   const std::int64_t row = plan.in_w * element_size;
@@ -411,12 +411,12 @@ inline std::int32_t correlation_load_bytes(const CorrelationPlan& plan, const vo
   return static_cast<std::int32_t>(element_size);
 }
 
-/// False where the kernels do not support the geometry: extents from 2^28 on, more steps, passes or classes than fit,
-/// or a copy of more than kMostCopyBytes.
+/// False if the kernels do not support the geometry: extents from 2^28 on, more steps, passes or classes than fit, or a
+/// copy of more than kMostCopyBytes.
 ADJOINT_API bool plan_correlation(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic,
                                   const CorrelationLimits& limits, const Machine& machine, CorrelationPlan& plan);
-/// conv of half precision by pairs of columns, even if another plan would be faster; false where pair_columns() is
-/// false. `limits` must allow boxes.
+/// conv of half precision by pairs of columns, even if another plan would be faster; false if pair_columns() is false.
+/// `limits` must allow boxes.
 ADJOINT_API bool plan_paired_columns(const ConvGeometry& geometry, const CorrelationLimits& limits,
                                      const Machine& machine, CorrelationPlan& plan);
 

@@ -1,7 +1,7 @@
-// How conv and conv_transpose fill a GPU if there are few tiles, as in deep layers of small planes and at batch 1: the
-// summed channels are cut into slices. A slice is a separate group to a tensor-core kernel, which computes partial
-// results in float32, [image][group][slice][channel][position]; another kernel adds them up. The geometry alone
-// determines the number of slices, and so the bits.
+// Slices let conv and conv_transpose fill a GPU with few tiles, as in deep layers of small planes and at batch 1: they
+// divide the summed channels. A slice is a separate group to a tensor-core kernel, which computes partial results in
+// float32, [image][group][slice][channel][position]; another kernel adds them up. The geometry alone determines the
+// number of slices, and so the bits.
 #pragma once
 
 #include <adjoint/core/base/export.h>
@@ -21,7 +21,8 @@ ADJOINT_API bool plan_slices(const ConvGeometry& geometry, bool transposed, Arit
 /// The model's clocks of the slices and of their addition.
 ADJOINT_API double slices_clocks(const CorrelationPlan& sliced, bool split, const Machine& machine);
 /// Returns true if tiles of the plan leave multiprocessors of an H200 idle, so that slices may pay. It does not depend
-/// on the plan's machine: tests with one multiprocessor, which leaves nothing idle, so reach the slices of large tiles.
+/// on the plan's machine. Tests with one multiprocessor, which is never idle, therefore reach the slices of large
+/// tiles.
 ADJOINT_API bool has_few_tiles(const CorrelationPlan& whole);
 
 }  // namespace adjoint::cuda

@@ -1,6 +1,6 @@
-// How the copy engine writes results of the tensor-core kernels of conv and conv_transpose: a warp stages a round's
-// columns (correlation_staged_columns) as boxes of the output, and one instruction per box writes it, clipped to the
-// output. Plain C++ for host and device, tested without a GPU.
+// The copy engine writes results of the tensor-core kernels of conv and conv_transpose: a warp stages a round's columns
+// (correlation_staged_columns) as boxes of the output, and one instruction per box writes it, clipped to the output.
+// Plain C++ for host and device, tested without a GPU.
 //
 // If rows are planes of an even length that is not a multiple of four, every second channel's begins between two
 // multiples of 16 bytes. Its boxes begin kBoxShift pixels after the line's first and are as much shorter on both sides;
@@ -9,7 +9,7 @@
 //
 // A box is `channels` channels of one run of the warp's positions with all phases of each: `line` neighbouring pixels,
 // or as many in some short rows. In shared memory the order is [set][parity][box][channel][pixel], with 16-byte chunks
-// permuted by the copy engine's swizzle, so that lanes that hold a product's sums have no bank conflicts.
+// permuted by the copy engine's swizzle, so lanes that hold a product's sums have no bank conflicts.
 #pragma once
 
 #include <adjoint/core/base/export.h>
@@ -43,8 +43,8 @@ struct CorrelationBoxes {
   ADJOINT_HD constexpr std::int32_t count() const { return sets * parities * boxes; }
   ADJOINT_HD constexpr std::int32_t bytes() const { return count() * box_bytes(); }
 
-  /// The place of a staged column's value at position m of the round, before chunks are permuted and without shifts:
-  /// its bits are those of the column and the position, each at its own place.
+  /// The place of a staged column's value at position m of the round, before chunks are permuted and without shifts: it
+  /// combines the bits of the column and of the position.
   ADJOINT_HD constexpr std::uint32_t byte(int column, int m) const {
     const int half = column / (staged / 2), within = column % (staged / 2);
     const int log2_half = log2_phases == 0 ? 0 : log2_phases - 1;
@@ -78,9 +78,9 @@ ADJOINT_HD inline std::int32_t correlation_box_width(const CorrelationPlan& p, c
   return row < boxes.line ? row : boxes.line;
 }
 
-/// Returns true if float32 results of the plan can be stored so to `out`: rows of the output, or those of every second
-/// channel, begin at multiples of 16 bytes, have up to 8 phases, a power of two, and boxes of a few rows, channels and
-/// phases that stay within an image and a group.
+/// Returns true if float32 results of the plan can be stored to `out` as boxes: rows of the output, or those of every
+/// second channel, begin at multiples of 16 bytes, have up to 8 phases, a power of two, and boxes of a few rows,
+/// channels and phases that stay within an image and a group.
 ADJOINT_API bool correlation_stores_boxes(const CorrelationPlan& plan, const void* out);
 
 /// The output in the copy engine's view: pixels of a row, phases of rows, rows, channels of all groups, images. If

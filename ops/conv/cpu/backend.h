@@ -25,10 +25,10 @@ void vector_conv_transpose(std::span<const Tensor> in, Tensor& out, const ConvGe
 template <class T>
 void vector_conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
 
-/// conv, or conv_transpose, with a filter that is packed now: it allocates nothing.
+/// conv or conv_transpose with an already packed filter: it does not allocate.
 using PreparedConv = std::function<void(std::span<const Tensor> in, Tensor& out)>;
 template <class T>
-PreparedConv prepare_vector_conv(const Tensor& filter, const ConvGeometry& geometry, bool transposed);
+PreparedConv prepare_vector_conv(std::span<const Tensor> in, const ConvGeometry& geometry, bool transposed);
 
 /// eigen.cpp.
 extern const Backend<float> eigen_float;

@@ -6,7 +6,7 @@
 // S(image, filter, feature) = sum of image[o * stride - padding + k * dilation] * filter[k] * feature[o] is linear in
 // each, and a derivative in one of them multiplies the other two. Take one tap k of the filter, one row of the feature
 // and the positions of that row where the tap falls inside the image. The image positions that it meets are `stride`
-// apart in one row, so all three are matrices that lie in memory with some stride:
+// apart in one row, so all three are matrices with some stride in memory:
 //
 //   feature piece (feature channels, positions)   image piece (image channels, positions)
 //   filter tap (feature channels, image channels)
@@ -41,8 +41,7 @@ struct PositionRange {
   std::int64_t size() const { return std::max<std::int64_t>(end - begin, 0); }
 };
 
-// The feature positions of an axis whose tap k lies inside the image: 0 <= o * stride - padding + k * dilation <
-// extent.
+// The feature positions of an axis whose tap k is inside the image: 0 <= o * stride - padding + k * dilation < extent.
 PositionRange positions(const ConvGeometry& g, std::size_t axis, std::int64_t k) {
   const std::int64_t stride = g.stride[axis], at = k * g.dilation[axis] - g.padding[axis];  // of position 0
   const std::int64_t last = g.image[axis] - 1 - at;
@@ -53,17 +52,23 @@ PositionRange positions(const ConvGeometry& g, std::size_t axis, std::int64_t k)
 template <class Image, class Feature, class Multiply>
 void visit_rows(const ConvGeometry& g, std::int64_t sample, std::int64_t group, std::int64_t tap, Image* image,
                 Feature* feature, Multiply&& multiply) {
-  const std::int64_t tap_y = tap / g.kernel[1], tap_x = tap % g.kernel[1];
-  const PositionRange rows = positions(g, 0, tap_y), columns = positions(g, 1, tap_x);
+  const std::int64_t tap_z = tap / (g.kernel.h * g.kernel.w), tap_y = tap / g.kernel.w % g.kernel.h,
+                     tap_x = tap % g.kernel.w;
+  const PositionRange planes = positions(g, 0, tap_z), rows = positions(g, 1, tap_y), columns = positions(g, 2, tap_x);
   if (columns.size() == 0) return;
   const std::int64_t image_group = g.image_channels_per_group(), feature_group = g.feature_channels_per_group();
   image += (sample * g.image_channels + group * image_group) * g.image_plane();
   feature += (sample * g.feature_channels + group * feature_group) * g.feature_plane();
-  const std::int64_t x = columns.begin * g.stride[1] - g.padding[1] + tap_x * g.dilation[1];
-  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    const std::int64_t y = row * g.stride[0] - g.padding[0] + tap_y * g.dilation[0];
-    multiply(piece(image + y * g.image[1] + x, image_group, columns.size(), g.image_plane(), g.stride[1]),
-             piece(feature + row * g.feature[1] + columns.begin, feature_group, columns.size(), g.feature_plane(), 1));
+  const std::int64_t x = columns.begin * g.stride.w - g.padding.w + tap_x * g.dilation.w;
+  for (std::int64_t plane = planes.begin; plane < planes.end; ++plane) {
+    const std::int64_t z = plane * g.stride.d - g.padding.d + tap_z * g.dilation.d;
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      const std::int64_t y = row * g.stride.h - g.padding.h + tap_y * g.dilation.h;
+      multiply(piece(image + (z * g.image.h + y) * g.image.w + x, image_group, columns.size(), g.image_plane(),
+                     g.stride.w),
+               piece(feature + (plane * g.feature.h + row) * g.feature.w + columns.begin, feature_group, columns.size(),
+                     g.feature_plane(), 1));
+    }
   }
 }
 

@@ -90,13 +90,16 @@ struct Task {
 
 void append_shift_tiles(std::size_t index, const OwnedGatherPlan& owned, std::vector<Task>& tasks) {
   const GatherPlan& plan = owned.plan;
-  const Place grid = plan.grid_extent;
+  const Place grid = plan.grid_extent, whole = owned.shift_tile;
   for (std::int64_t n = 0; n < plan.batch; ++n) {
     for (std::int64_t group = 0; group < plan.groups; ++group) {
-      for (std::int64_t h = 0; h < grid.h; h += owned.shift_tile.h) {
-        for (std::int64_t w = 0; w < grid.w; w += owned.shift_tile.w) {
-          const Place extent{std::min(owned.shift_tile.h, grid.h - h), std::min(owned.shift_tile.w, grid.w - w)};
-          tasks.push_back({index, {}, {group, n, {h, w}, extent}});
+      for (std::int64_t d = 0; d < grid.d; d += whole.d) {
+        for (std::int64_t h = 0; h < grid.h; h += whole.h) {
+          for (std::int64_t w = 0; w < grid.w; w += whole.w) {
+            const Place extent{std::min(whole.d, grid.d - d), std::min(whole.h, grid.h - h),
+                               std::min(whole.w, grid.w - w)};
+            tasks.push_back({index, {}, {group, n, {d, h, w}, extent}});
+          }
         }
       }
     }
@@ -133,7 +136,7 @@ class PackedFilters {
   }
 
  private:
-  // One block of rows, of all plans at once: each part of the filter is read from memory once.
+  // One block of rows, of all plans together: each part of the filter is read from memory once.
   bool pack(const std::vector<OwnedGatherPlan>& plans, std::int64_t group, std::int64_t block,
             const FilterLayout& layout, const T* filter) const {
     const GatherPlan& any = plans.front().plan;
@@ -199,11 +202,12 @@ class GatheredCall {
   GatheredCall(const Tensor& filter, const ConvGeometry& geometry, PlanMaker make_plans, const FilterLayout& layout)
       : packed_(kept_or_packed<T>(filter, geometry, make_plans, layout)) {
     const std::vector<OwnedGatherPlan>& plans = packed_->plans;
+    const auto products = static_cast<std::int64_t>(plans.size());
     for (std::size_t index = 0; index < plans.size(); ++index) {
       if (plans[index].by_shifts) {
         append_shift_tiles(index, plans[index], tasks_);
       } else {
-        for (const ProductTile& tile : product_tiles(plans[index].plan, product_kernels<T>().panel)) {
+        for (const ProductTile& tile : product_tiles(plans[index].plan, product_kernels<T>().panel, products)) {
           tasks_.push_back({index, tile, {}});
         }
       }
@@ -239,36 +243,81 @@ class GatheredCall {
   std::int64_t scratch_ = 0;  // elements that a task needs
 };
 
+// conv_transpose of one pixel, each of whose outputs takes one tap: a product of the pixel and the filter as it lies.
+// Positions of the product are outputs. GatheredCall would compute a whole vector of positions for one.
 template <class T>
-GatheredCall<T> call(const Tensor& filter, const ConvGeometry& g, bool transposed) {
+class PixelProduct {
+ public:
+  static bool takes(const ConvGeometry& g) {
+    const ConvGeometry product = taps_as_channels(g);
+    return g.batch == 1 && product.feature == Extents{} && product.image == Extents{} && is_pointwise(product);
+  }
+
+  explicit PixelProduct(const ConvGeometry& g)
+      : taps_(g.taps()),
+        shape_{.groups = g.groups,
+               .positions = g.image_channels_per_group() * taps_,
+               .inner = g.feature_channels_per_group(),
+               .rows = 1,
+               .blocks = 1} {
+    const auto tiles = product_tiles(shape_, product_kernels<T>().panel);
+    tiles_.assign(tiles.begin(), tiles.end());
+  }
+
+  void operator()(std::span<const Tensor> in, Tensor& out) const {
+    const ProductKernels<T>& kernel = product_kernels<T>();
+    const T *pixel = in[0].data<T>(), *filter = in[1].data<T>();
+    T* result = out.mutable_data<T>();
+    const TaskScratch<T> scratch(kTileScratch);
+    const auto run = [&](std::int64_t i) {
+      const ProductTile& tile = tiles_[static_cast<std::size_t>(i)];
+      kernel.matrix_tile(shape_, tile, filter, pixel + tile.group * shape_.inner, result, scratch.data());
+    };
+    parallel_for(static_cast<std::int64_t>(tiles_.size()), std::ref(run));
+    if (!in[2].defined()) return;
+    const T* bias = in[2].data<T>();
+    for (std::int64_t i = 0; i < out.numel(); ++i) result[i] += bias[i / taps_];
+  }
+
+ private:
+  std::int64_t taps_;
+  ProductShape shape_;
+  std::vector<ProductTile> tiles_;
+};
+
+template <class T>
+GatheredCall<T> call(std::span<const Tensor> in, const ConvGeometry& geometry, bool transposed) {
+  const ConvGeometry g = transposed && !in[2].defined() ? taps_as_channels(geometry) : geometry;
   const std::int64_t filters = g.image_channels_per_group() * g.taps(),
                      group_step = g.feature_channels_per_group() * filters;
-  return transposed ? GatheredCall<T>(filter, g, conv_transpose_plans, {group_step, g.taps(), filters})
-                    : GatheredCall<T>(filter, g, conv_plans, {group_step, filters, g.taps()});
+  return transposed ? GatheredCall<T>(in[1], g, conv_transpose_plans, {group_step, g.taps(), filters})
+                    : GatheredCall<T>(in[1], g, conv_plans, {group_step, filters, g.taps()});
 }
 
 }  // namespace
 
 template <class T>
 void vector_conv(std::span<const Tensor> in, Tensor& out, const ConvGeometry& g) {
-  call<T>(in[1], g, false)(in, out);
+  call<T>(in, g, false)(in, out);
 }
 
 template <class T>
 void vector_conv_transpose(std::span<const Tensor> in, Tensor& out, const ConvGeometry& g) {
-  call<T>(in[1], g, true)(in, out);
+  if (PixelProduct<T>::takes(g)) return PixelProduct<T>(g)(in, out);
+  call<T>(in, g, true)(in, out);
 }
 
 template <class T>
-PreparedConv prepare_vector_conv(const Tensor& filter, const ConvGeometry& g, bool transposed) {
-  return call<T>(filter, g, transposed);
+PreparedConv prepare_vector_conv(std::span<const Tensor> in, const ConvGeometry& g, bool transposed) {
+  if (transposed && PixelProduct<T>::takes(g)) return PixelProduct<T>(g);
+  return call<T>(in, g, transposed);
 }
 
 template void vector_conv<float>(std::span<const Tensor>, Tensor&, const ConvGeometry&);
 template void vector_conv<double>(std::span<const Tensor>, Tensor&, const ConvGeometry&);
 template void vector_conv_transpose<float>(std::span<const Tensor>, Tensor&, const ConvGeometry&);
 template void vector_conv_transpose<double>(std::span<const Tensor>, Tensor&, const ConvGeometry&);
-template PreparedConv prepare_vector_conv<float>(const Tensor&, const ConvGeometry&, bool);
-template PreparedConv prepare_vector_conv<double>(const Tensor&, const ConvGeometry&, bool);
+template PreparedConv prepare_vector_conv<float>(std::span<const Tensor>, const ConvGeometry&, bool);
+template PreparedConv prepare_vector_conv<double>(std::span<const Tensor>, const ConvGeometry&, bool);
 
 }  // namespace adjoint::cpu

@@ -108,24 +108,32 @@ void share_inputs(std::vector<AxisPlan>& plans, std::int64_t rows, std::int64_t 
 
 struct PlanShape {
   std::int64_t batch, groups, in_channels, out_channels;
-  Extent2 in_extent, out_extent, in_step, out_step;
+  Extents in_extent, out_extent, in_step, out_step;
 };
 
-OwnedGatherPlan combine(const PlanShape& shape, const AxisPlan& h, const AxisPlan& w, const Extent2& kernel,
-                        std::int64_t block) {
-  OwnedGatherPlan owned;
-  for (const std::int64_t place_h : h.places) {
-    for (const std::int64_t place_w : w.places) owned.tap_places.push_back({place_h, place_w});
-  }
-  for (const AxisSlot& slot_h : h.slots) {
-    for (const AxisSlot& slot_w : w.slots) {
-      owned.slot_places.push_back({slot_h.place, slot_w.place});
-      for (const std::int64_t tap_h : slot_h.taps) {
-        for (const std::int64_t tap_w : slot_w.taps) owned.kernel_taps.push_back(tap_h * kernel[1] + tap_w);
-      }
+// visit(i, j, k) for each element of the three lists, the last one fastest.
+template <class List, class Visit>
+void for_each_of_three(const List& d, const List& h, const List& w, Visit&& visit) {
+  for (const auto& i : d) {
+    for (const auto& j : h) {
+      for (const auto& k : w) visit(i, j, k);
     }
   }
-  const auto place = [](const Extent2& extent) { return Place{extent[0], extent[1]}; };
+}
+
+OwnedGatherPlan combine(const PlanShape& shape, const AxisPlan& d, const AxisPlan& h, const AxisPlan& w,
+                        const Extents& kernel, std::int64_t block) {
+  OwnedGatherPlan owned;
+  for_each_of_three(d.places, h.places, w.places, [&](std::int64_t in_d, std::int64_t in_h, std::int64_t in_w) {
+    owned.tap_places.push_back({in_d, in_h, in_w});
+  });
+  for_each_of_three(d.slots, h.slots, w.slots, [&](const AxisSlot& in_d, const AxisSlot& in_h, const AxisSlot& in_w) {
+    owned.slot_places.push_back({in_d.place, in_h.place, in_w.place});
+    for_each_of_three(in_d.taps, in_h.taps, in_w.taps, [&](std::int64_t tap_d, std::int64_t tap_h, std::int64_t tap_w) {
+      owned.kernel_taps.push_back((tap_d * kernel.h + tap_h) * kernel.w + tap_w);
+    });
+  });
+  const auto place = [](const auto& extent) { return Place{extent.d, extent.h, extent.w}; };
   GatherPlan& plan = owned.plan;
   plan.batch = shape.batch;
   plan.groups = shape.groups;
@@ -135,13 +143,13 @@ OwnedGatherPlan combine(const PlanShape& shape, const AxisPlan& h, const AxisPla
   plan.out_extent = place(shape.out_extent);
   plan.in_step = place(shape.in_step);
   plan.out_step = place(shape.out_step);
-  plan.grid_begin = {h.begin, w.begin};
-  plan.grid_extent = {h.extent, w.extent};
+  plan.grid_begin = {d.begin, h.begin, w.begin};
+  plan.grid_extent = {d.extent, h.extent, w.extent};
   plan.taps = static_cast<std::int64_t>(owned.tap_places.size());
   plan.slots = static_cast<std::int64_t>(owned.slot_places.size());
   plan.tap_places = owned.tap_places.data();
   plan.slot_places = owned.slot_places.data();
-  plan.positions = shape.batch * h.extent * w.extent;
+  plan.positions = shape.batch * plan.grid_extent.volume();
   plan.inner = plan.taps * plan.in_channels;
   plan.rows = plan.slots * plan.out_channels;
   plan.blocks = ceil_div(plan.rows, block);
@@ -156,55 +164,71 @@ void use_shifts(OwnedGatherPlan& owned, std::int64_t panel) {
   const GatherPlan& plan = owned.plan;
   const Place step = plan.in_step;
   if (plan.taps < 2 || plan.rows > kNarrow || plan.in_channels * std::min(plan.taps, kShiftTaps) > kMostInner ||
-      step.h > kMostResidues || step.w > kMostResidues || step.h * step.w > kMostResidues || plan.positions == 0) {
+      std::max({step.d, step.h, step.w}) > kMostResidues || step.volume() > kMostResidues || plan.positions == 0) {
     return;
   }
   ShiftPlan& shifts = owned.shifts;
-  shifts.residues = step.h * step.w;
+  shifts.residues = step.volume();
   owned.residue_used = std::make_unique<bool[]>(static_cast<std::size_t>(shifts.residues));
   Place last{};
   std::int64_t used = 0;
   for (const Place& place : owned.tap_places) {
-    const Place shift{floor_div(place.h, step.h), floor_div(place.w, step.w)};
-    const std::int64_t residue = (place.h - shift.h * step.h) * step.w + place.w - shift.w * step.w;
-    const bool first = owned.shift_taps.empty();
-    shifts.shift_begin =
-        first ? shift : Place{std::min(shifts.shift_begin.h, shift.h), std::min(shifts.shift_begin.w, shift.w)};
-    last = first ? shift : Place{std::max(last.h, shift.h), std::max(last.w, shift.w)};
+    const Place shift{floor_div(place.d, step.d), floor_div(place.h, step.h), floor_div(place.w, step.w)};
+    const std::int64_t residue =
+        ((place.d - shift.d * step.d) * step.h + place.h - shift.h * step.h) * step.w + place.w - shift.w * step.w;
+    const Place least = owned.shift_taps.empty() ? shift : shifts.shift_begin;
+    if (owned.shift_taps.empty()) last = shift;
+    shifts.shift_begin = {std::min(least.d, shift.d), std::min(least.h, shift.h), std::min(least.w, shift.w)};
+    last = {std::max(last.d, shift.d), std::max(last.h, shift.h), std::max(last.w, shift.w)};
     owned.shift_taps.push_back({residue, shift});
     bool& seen = owned.residue_used[static_cast<std::size_t>(residue)];
     used += seen ? 0 : 1;
     seen = true;
   }
-  shifts.shift_extent = {last.h - shifts.shift_begin.h, last.w - shifts.shift_begin.w};
-  for (ShiftPlan::Tap& tap : owned.shift_taps) {
-    tap.shift = {tap.shift.h - shifts.shift_begin.h, tap.shift.w - shifts.shift_begin.w};
-  }
+  const auto distance = [&](const Place& to) {
+    return Place{to.d - shifts.shift_begin.d, to.h - shifts.shift_begin.h, to.w - shifts.shift_begin.w};
+  };
+  shifts.shift_extent = distance(last);
+  for (ShiftPlan::Tap& tap : owned.shift_taps) tap.shift = distance(tap.shift);
   shifts.taps = owned.shift_taps.data();
   shifts.residue_used = owned.residue_used.get();
 
   const Place halo = shifts.shift_extent, grid = plan.grid_extent;
-  if (halo.h > kSlabElements || halo.w > kSlabElements) return;
+  if (std::max({halo.d, halo.h, halo.w}) > kSlabElements) return;
+  const auto slab_of = [&](Place extent) { return Place{extent.d + halo.d, extent.h + halo.h, extent.w + halo.w}; };
   const auto fits = [&](Place extent) {
-    const std::int64_t plane = (extent.h + halo.h) * (extent.w + halo.w), sums = grid.h == 1 ? extent.w : plane;
-    return plane <= kSlabElements / (plan.in_channels * shifts.residues) && sums <= kSumElements / plan.rows;
+    const Place slab = slab_of(extent);
+    const std::int64_t sums = grid.d * grid.h == 1 ? extent.w : slab.h * slab.w * extent.d;
+    return slab.volume() <= kSlabElements / (plan.in_channels * shifts.residues) && sums <= kSumElements / plan.rows;
   };
-  Place extent{1, grid.w};
+  // A tile's wasted copies and computations must not outweigh its savings.
+  const auto saves = [&](Place extent) {
+    const Place slab = slab_of(extent);
+    const std::int64_t positions = extent.volume();
+    const std::int64_t length = ((extent.d - 1) * slab.h + extent.h - 1) * slab.w + extent.w;
+    return used * slab.volume() * 3 <= 2 * plan.taps * positions &&
+           ceil_div(length, panel) * panel * 4 <= positions * 5;
+  };
+  Place extent{1, 1, grid.w};
   while (extent.w > panel && !fits(extent)) extent.w = ceil_div(extent.w, 2);
   const std::int64_t columns = ceil_div(grid.w, extent.w);
-  const std::int64_t most_rows = std::max<std::int64_t>(1, plan.batch * plan.groups * columns * grid.h / kEnough);
-  while (extent.h < std::min(grid.h, most_rows) && fits({extent.h + 1, extent.w})) ++extent.h;
-  // A tile's wasted copies and computations must not outweigh its savings.
-  const std::int64_t slab = used * (extent.h + halo.h) * (extent.w + halo.w), positions = extent.h * extent.w;
-  const std::int64_t computed = ceil_div((extent.h - 1) * (extent.w + halo.w) + extent.w, panel) * panel;
-  if (!fits(extent) || slab * 3 > 2 * plan.taps * positions || computed * 4 > positions * 5) return;
+  const std::int64_t planes = plan.batch * plan.groups * columns * grid.d;
+  const std::int64_t most_rows = std::max<std::int64_t>(1, planes * grid.h / kEnough);
+  while (extent.h < std::min(grid.h, most_rows) && fits({1, extent.h + 1, extent.w})) ++extent.h;
+  const std::int64_t most_planes = planes * ceil_div(grid.h, extent.h) / kEnough;
+  for (Place more = extent; more.d < std::min(grid.d, most_planes);) {
+    ++more.d;
+    if (!fits(more) || !saves(more)) break;
+    extent = more;
+  }
+  if (!fits(extent) || !saves(extent)) return;
   owned.by_shifts = true;
   owned.shift_tile = extent;
 }
 
-std::vector<OwnedGatherPlan> make_plans(const PlanShape& shape, std::array<std::vector<AxisPlan>, 2> axes,
-                                        const Extent2& kernel, const PlanLimits& limits) {
-  for (std::size_t axis : {0U, 1U}) {
+std::vector<OwnedGatherPlan> make_plans(const PlanShape& shape, std::array<std::vector<AxisPlan>, 3> axes,
+                                        const Extents& kernel, const PlanLimits& limits) {
+  for (std::size_t axis = 0; axis < 3; ++axis) {
     const AxisSteps steps{shape.in_step[axis], shape.in_extent[axis], shape.out_step[axis]};
     std::vector<AxisPlan> parts;
     for (const AxisPlan& plan : axes[axis]) {
@@ -217,17 +241,15 @@ std::vector<OwnedGatherPlan> make_plans(const PlanShape& shape, std::array<std::
     axes[axis] = std::move(parts);
   }
   if (!limits.exact_taps) {
-    for (std::size_t axis : {1U, 0U}) {
+    for (std::size_t axis : {2U, 1U, 0U}) {
       if (axes[axis].size() > 1) share_inputs(axes[axis], shape.out_channels, limits.block);
     }
   }
   std::vector<OwnedGatherPlan> plans;
-  for (const AxisPlan& h : axes[0]) {
-    for (const AxisPlan& w : axes[1]) {
-      plans.push_back(combine(shape, h, w, kernel, limits.block));
-      if (!limits.exact_taps) use_shifts(plans.back(), limits.panel);
-    }
-  }
+  for_each_of_three(axes[0], axes[1], axes[2], [&](const AxisPlan& d, const AxisPlan& h, const AxisPlan& w) {
+    plans.push_back(combine(shape, d, h, w, kernel, limits.block));
+    if (!limits.exact_taps) use_shifts(plans.back(), limits.panel);
+  });
   return plans;
 }
 
@@ -235,23 +257,25 @@ std::vector<OwnedGatherPlan> make_plans(const PlanShape& shape, std::array<std::
 
 std::int64_t OwnedGatherPlan::scratch() const {
   if (!by_shifts) return kTileScratch;
-  const std::int64_t pitch = shift_tile.w + shifts.shift_extent.w;
-  const std::int64_t slab = plan.in_channels * shifts.residues * (shift_tile.h + shifts.shift_extent.h) * pitch;
-  return slab + 2 * kShiftPadding + plan.rows * (shift_tile.h * pitch + kShiftPadding);
+  const std::int64_t pitch = shift_tile.w + shifts.shift_extent.w, rows = shift_tile.h + shifts.shift_extent.h;
+  const std::int64_t slab = plan.in_channels * shifts.residues * (shift_tile.d + shifts.shift_extent.d) * rows * pitch;
+  const std::int64_t sums = ((shift_tile.d - 1) * rows + shift_tile.h) * pitch;
+  return slab + 2 * kShiftPadding + plan.rows * (sums + kShiftPadding);
 }
 
 std::vector<OwnedGatherPlan> conv_plans(const ConvGeometry& g, const PlanLimits& limits) {
   const PlanShape shape{
       g.batch,  g.groups, g.image_channels_per_group(), g.feature_channels_per_group(), g.image, g.feature,
-      g.stride, {1, 1}};
-  return make_plans(shape, {conv_axis(g, 0), conv_axis(g, 1)}, g.kernel, limits);
+      g.stride, {}};
+  return make_plans(shape, {conv_axis(g, 0), conv_axis(g, 1), conv_axis(g, 2)}, g.kernel, limits);
 }
 
 std::vector<OwnedGatherPlan> conv_transpose_plans(const ConvGeometry& g, const PlanLimits& limits) {
   const PlanShape shape{
       g.batch, g.groups, g.feature_channels_per_group(), g.image_channels_per_group(), g.feature, g.image,
-      {1, 1},  g.stride};
-  return make_plans(shape, {conv_transpose_axis(g, 0), conv_transpose_axis(g, 1)}, g.kernel, limits);
+      {},      g.stride};
+  return make_plans(shape, {conv_transpose_axis(g, 0), conv_transpose_axis(g, 1), conv_transpose_axis(g, 2)}, g.kernel,
+                    limits);
 }
 
 }  // namespace adjoint::cpu

@@ -19,7 +19,7 @@ struct OwnedGatherPlan {
 
   bool by_shifts = false;  // computed by ShiftTiles of at most this extent
   ShiftPlan shifts{};
-  Place shift_tile;
+  Place shift_tile{};
   std::vector<ShiftPlan::Tap> shift_taps;
   std::unique_ptr<bool[]> residue_used;
 

@@ -9,9 +9,13 @@
 
 namespace adjoint::cpu {
 
-/// A position in a plane, or a distance between two.
+/// A position in a volume, or a distance between two, or extents.
 struct Place {
-  std::int64_t h = 0, w = 0;
+  std::int64_t d, h, w;
+  std::int64_t volume() const { return d * h * w; }
+};
+struct PlanePlace {
+  std::int64_t h, w;
 };
 
 /// conv and conv_transpose as matrix products on gathered tiles. For each sample and group, and each position q of a
@@ -20,11 +24,11 @@ struct Place {
 ///   out[channel][q * out_step + slot place] = bias[channel] + sum over taps and input channels of
 ///       filter[slot, channel][tap, input channel] * in[input channel][q * in_step + tap place],
 ///
-/// where an input outside its plane counts as zero and an output outside is not stored. conv is one such plan: one
+/// where an input outside its volume counts as zero and an output outside is not stored. conv is one such plan: one
 /// slot, the image read at stride. conv_transpose is one for each phase, the image written at stride; phases that read
 /// the same inputs share one plan, a slot each, so that one channel in nine phases is a product with nine rows.
 ///
-/// Of the product, positions are batch * grid; inner rows are taps * in_channels, tap-major; rows are slots *
+/// In the product, positions are batch * grid; inner rows are taps * in_channels, tap-major; rows are slots *
 /// out_channels, channel-major: row = channel * slots + slot.
 struct GatherPlan : ProductShape {
   std::int64_t batch;
@@ -38,16 +42,16 @@ struct GatherPlan : ProductShape {
 };
 
 /// A plan's taps as shifts of one slab, for narrow products, in which gathering each tap's inputs would dominate. A
-/// tile's inputs are copied once, with zeros around the plane, split by residue modulo in_step, so that neighbouring
+/// tile's inputs are copied once, with zeros around the volume, split by residue modulo in_step, so that neighbouring
 /// grid positions are neighbours; a tap then reads a residue at a constant distance. Positions continue over the ends
 /// of the slab's rows.
 struct ShiftPlan {
   struct Tap {
-    std::int64_t residue;  // h * in_step.w + w
-    Place shift;           // from the slab's first row and column
+    std::int64_t residue;  // (d * in_step.h + h) * in_step.w + w
+    Place shift;           // from the slab's first plane, row and column
   };
   Place shift_begin, shift_extent;  // of all taps: smallest, and largest minus smallest
-  std::int64_t residues;            // in_step.h * in_step.w
+  std::int64_t residues;            // in_step.volume()
   const Tap* taps;                  // (taps)
   const bool* residue_used;         // (residues)
 };
@@ -60,9 +64,9 @@ struct ShiftTile {
 
 /// Part of a weight gradient of one image plane and one feature plane: feature positions [begin, begin + extent).
 struct DotTile {
-  Place image_extent, begin, extent;
+  PlanePlace image_extent, begin, extent;
   std::int64_t feature_width;
-  Place kernel, stride, padding, dilation;
+  PlanePlace kernel, stride, padding, dilation;
 };
 
 template <class T>

@@ -8,21 +8,23 @@ namespace adjoint::cpu {
 namespace {
 
 struct Slab {
-  Index rows, pitch;  // of a residue's plane
-  Index channel;      // elements
+  Index planes, rows, pitch;  // of a residue
+  Index channel;              // elements
 };
 
 inline Slab slab_of(const ShiftPlan& shifts, const ShiftTile& tile) {
-  const Index rows = tile.extent.h + shifts.shift_extent.h, pitch = tile.extent.w + shifts.shift_extent.w;
-  return {rows, pitch, shifts.residues * rows * pitch};
+  const Index planes = tile.extent.d + shifts.shift_extent.d, rows = tile.extent.h + shifts.shift_extent.h;
+  const Index pitch = tile.extent.w + shifts.shift_extent.w;
+  return {planes, rows, pitch, shifts.residues * planes * rows * pitch};
 }
 
-// Row `row` of one residue's plane, of one channel.
+// A row of one residue, of one channel.
 template <class T>
-void fill_row(const GatherPlan& plan, const T* plane, Index h, Index w, Index length, T* to) {
-  const bool row_exists = h >= 0 && h < plan.in_extent.h;
+void fill_row(const GatherPlan& plan, const T* volume, Place place, Index length, T* to) {
+  const auto [d, h, w] = place;
+  const bool row_exists = d >= 0 && d < plan.in_extent.d && h >= 0 && h < plan.in_extent.h;
   const Inside valid = row_exists ? inside(w, plan.in_step.w, length, plan.in_extent.w) : Inside{};
-  const T* from = row_exists ? plane + h * plan.in_extent.w + w : plane;
+  const T* from = row_exists ? volume + (d * plan.in_extent.h + h) * plan.in_extent.w + w : volume;
   switch (plan.in_step.w) {
     case 1: return copy_row<1>(from, 1, valid, length, to);
     case 2: return copy_row<2>(from, 2, valid, length, to);
@@ -34,18 +36,24 @@ void fill_row(const GatherPlan& plan, const T* plane, Index h, Index w, Index le
 template <class T>
 void fill_slab(const GatherPlan& plan, const ShiftPlan& shifts, const ShiftTile& tile, const Slab& slab, const T* in,
                T* to) {
-  const Index plane = plan.in_extent.h * plan.in_extent.w;
+  const Index volume = plan.in_extent.volume();
+  const Index d0 = plan.grid_begin.d + tile.begin.d + shifts.shift_begin.d;
   const Index h0 = plan.grid_begin.h + tile.begin.h + shifts.shift_begin.h;
   const Index w0 = plan.grid_begin.w + tile.begin.w + shifts.shift_begin.w;
   for (Index c = 0; c < plan.in_channels; ++c) {
-    const T* from = in + ((tile.n * plan.groups + tile.group) * plan.in_channels + c) * plane;
+    const T* from = in + ((tile.n * plan.groups + tile.group) * plan.in_channels + c) * volume;
     for (Index residue = 0; residue < shifts.residues; ++residue) {
-      T* target = to + c * slab.channel + residue * slab.rows * slab.pitch;
+      T* target = to + c * slab.channel + residue * slab.planes * slab.rows * slab.pitch;
       if (!shifts.residue_used[residue]) continue;
-      const Index residue_h = residue / plan.in_step.w, residue_w = residue % plan.in_step.w;
-      for (Index row = 0; row < slab.rows; ++row) {
-        fill_row(plan, from, (h0 + row) * plan.in_step.h + residue_h, w0 * plan.in_step.w + residue_w, slab.pitch,
-                 target + row * slab.pitch);
+      const Index residue_d = residue / (plan.in_step.h * plan.in_step.w);
+      const Index residue_h = residue / plan.in_step.w % plan.in_step.h, residue_w = residue % plan.in_step.w;
+      for (Index depth = 0; depth < slab.planes; ++depth) {
+        for (Index row = 0; row < slab.rows; ++row, target += slab.pitch) {
+          fill_row(plan, from,
+                   {(d0 + depth) * plan.in_step.d + residue_d, (h0 + row) * plan.in_step.h + residue_h,
+                    w0 * plan.in_step.w + residue_w},
+                   slab.pitch, target);
+        }
       }
     }
   }
@@ -104,7 +112,7 @@ void shift_tile(const GatherPlan& plan, const ShiftPlan& shifts, const ShiftTile
                 const T* bias, T* out, T* scratch) {
   const Slab slab = slab_of(shifts, tile);
   fill_slab(plan, shifts, tile, slab, in, scratch);
-  const Index length = (tile.extent.h - 1) * slab.pitch + tile.extent.w;
+  const Index length = ((tile.extent.d - 1) * slab.rows + tile.extent.h - 1) * slab.pitch + tile.extent.w;
   const Index panels = ceil_div(length, kPanel<T>), pitch = panels * kPanel<T>;
   T* sums = scratch + plan.in_channels * slab.channel + kShiftPadding;
   Index offsets[kShiftTaps];
@@ -113,7 +121,7 @@ void shift_tile(const GatherPlan& plan, const ShiftPlan& shifts, const ShiftTile
     const ShiftedTaps taps{plan.in_channels, slab.channel, first, count, plan.taps, offsets};
     for (Index t = 0; t < count; ++t) {
       const ShiftPlan::Tap& tap = shifts.taps[first + t];
-      offsets[t] = (tap.residue * slab.rows + tap.shift.h) * slab.pitch + tap.shift.w;
+      offsets[t] = ((tap.residue * slab.planes + tap.shift.d) * slab.rows + tap.shift.h) * slab.pitch + tap.shift.w;
     }
     for (Index panel = 0; panel < panels; ++panel) {
       for (Index block = 0; block < plan.blocks; ++block) {
@@ -123,15 +131,18 @@ void shift_tile(const GatherPlan& plan, const ShiftPlan& shifts, const ShiftTile
       }
     }
   }
-  for (Index h = 0; h < tile.extent.h; ++h) {
-    const Run run{h * slab.pitch,
-                  0,
-                  0,
-                  tile.extent.w,
-                  tile.n,
-                  plan.grid_begin.h + tile.begin.h + h,
-                  plan.grid_begin.w + tile.begin.w};
-    store_sums(plan, tile.group, 0, plan.rows, &run, 1, sums, pitch, bias, out);
+  for (Index d = 0; d < tile.extent.d; ++d) {
+    for (Index h = 0; h < tile.extent.h; ++h) {
+      const Run run{(d * slab.rows + h) * slab.pitch,
+                    0,
+                    0,
+                    tile.extent.w,
+                    tile.n,
+                    plan.grid_begin.d + tile.begin.d + d,
+                    plan.grid_begin.h + tile.begin.h + h,
+                    plan.grid_begin.w + tile.begin.w};
+      store_sums(plan, tile.group, 0, plan.rows, &run, 1, sums, pitch, bias, out);
+    }
   }
 }
 

@@ -48,8 +48,8 @@ std::function<void()> prepare_conv(std::span<const Tensor> in, std::span<Tensor>
                                    bool transposed) {
   const bool is_wide = in[0].dtype() == kFloat32 || in[0].dtype() == kFloat64;
   if (cpu_backend() != CpuBackend::kVector || in[1].impl()->storage->forms() == nullptr || !is_wide) return {};
-  PreparedConv prepared = in[0].dtype() == kFloat64 ? prepare_vector_conv<double>(in[1], attr.geometry, transposed)
-                                                    : prepare_vector_conv<float>(in[1], attr.geometry, transposed);
+  PreparedConv prepared = in[0].dtype() == kFloat64 ? prepare_vector_conv<double>(in, attr.geometry, transposed)
+                                                    : prepare_vector_conv<float>(in, attr.geometry, transposed);
   return [prepared = std::move(prepared), in, out, activation = attr.activation] {
     prepared(in, out[0]);
     activate_in_place(out[0], activation);

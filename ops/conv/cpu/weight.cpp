@@ -33,25 +33,29 @@ Chunk image_part(const ConvGeometry& g, const Chunk& chunk) {
     const std::int64_t begin = std::clamp<std::int64_t>(first, 0, g.image[axis]);
     return Range{begin, std::clamp<std::int64_t>(last + 1, begin, g.image[axis])};
   };
-  return {chunk.n, image_range(0, chunk.h), image_range(1, chunk.w)};
+  return {chunk.n, image_range(0, chunk.d), image_range(1, chunk.h), image_range(2, chunk.w)};
 }
 
 template <class T>
 void outer_products(const Tensor& image, const Tensor& feature, Tensor& out, const ConvGeometry& g) {
-  OuterSums<T> sums(g.groups, g.taps(), {image.data<T>(), g.image_channels_per_group(), g.image[0], g.image[1]},
-                    {feature.data<T>(), g.feature_channels_per_group(), g.feature[0], g.feature[1]});
+  OuterSums<T> sums(g.groups, g.taps(),
+                    {image.data<T>(), g.image_channels_per_group(), g.image.d, g.image.h, g.image.w},
+                    {feature.data<T>(), g.feature_channels_per_group(), g.feature.d, g.feature.h, g.feature.w});
   sums.add(
       make_chunks(g, sums.chunk_positions()), [&](const Chunk& chunk) { return image_part(g, chunk); },
       [&](const Chunk& chunk, std::int64_t tap) {
-        const std::int64_t kh = tap / g.kernel[1], kw = tap % g.kernel[1];
-        const Range h = reached(g, 0, kh, chunk.h), w = reached(g, 1, kw, chunk.w);
+        const std::int64_t k[] = {tap / (g.kernel.h * g.kernel.w), tap / g.kernel.w % g.kernel.h, tap % g.kernel.w};
+        const Range d = reached(g, 0, k[0], chunk.d), h = reached(g, 1, k[1], chunk.h),
+                    w = reached(g, 2, k[2], chunk.w);
+        const auto image_of = [&](std::size_t axis, const Range& o) {
+          return image_position(o.begin, k[axis], g.stride[axis], g.padding[axis], g.dilation[axis]);
+        };
         return PairedPositions{chunk.n,
+                               d.size(),
                                h.size(),
                                w.size(),
-                               {image_position(h.begin, kh, g.stride[0], g.padding[0], g.dilation[0]),
-                                image_position(w.begin, kw, g.stride[1], g.padding[1], g.dilation[1]), g.stride[0],
-                                g.stride[1]},
-                               {h.begin, w.begin, 1, 1}};
+                               {{image_of(0, d), image_of(1, h), image_of(2, w)}, {g.stride.d, g.stride.h, g.stride.w}},
+                               {{d.begin, h.begin, w.begin}, {1, 1, 1}}};
       });
   sums.write(out.mutable_data<T>());
 }

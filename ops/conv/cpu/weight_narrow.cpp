@@ -1,4 +1,4 @@
-// Dot products of rows, one task per pair of planes. If a filter has few pairs, shares of the positions are summed
+// Dot products of rows, one task per pair of channels. If a filter has few pairs, shares of the positions are summed
 // separately and then added up in order, as determined by shapes alone.
 #include <adjoint/ops/conv/cpu/weight_narrow.h>
 
@@ -14,18 +14,18 @@ constexpr std::int64_t kChunkPositions = 4096;
 
 // Elements of the image rows that a chunk reads, if they are split by column.
 std::int64_t rows_read(const ConvGeometry& g, const Chunk& chunk) {
-  if (g.stride[1] == 1) return 0;
-  const std::int64_t rows = (chunk.h.size() - 1) * g.stride[0] + (g.kernel[0] - 1) * g.dilation[0] + 1;
-  const std::int64_t columns = (chunk.w.size() + 1) * g.stride[1] + (g.kernel[1] - 1) * g.dilation[1] + g.stride[1];
-  return std::min(rows, g.image[0]) * std::min(columns, g.image[1] + g.stride[1]);
+  if (g.stride.w == 1) return 0;
+  const std::int64_t rows = (chunk.h.size() - 1) * g.stride.h + (g.kernel.h - 1) * g.dilation.h + 1;
+  const std::int64_t columns = (chunk.w.size() + 1) * g.stride.w + (g.kernel.w - 1) * g.dilation.w + g.stride.w;
+  return std::min(rows, g.image.h) * std::min(columns, g.image.w + g.stride.w);
 }
 
 DotTile dot_tile(const ConvGeometry& g, const Chunk& chunk) {
-  const auto place = [](const Extent2& extent) { return Place{extent[0], extent[1]}; };
+  const auto place = [](const auto& extent) { return PlanePlace{extent.h, extent.w}; };
   return {.image_extent = place(g.image),
           .begin = {chunk.h.begin, chunk.w.begin},
           .extent = {chunk.h.size(), chunk.w.size()},
-          .feature_width = g.feature[1],
+          .feature_width = g.feature.w,
           .kernel = place(g.kernel),
           .stride = place(g.stride),
           .padding = place(g.padding),
@@ -56,9 +56,15 @@ void narrow_weight(const Tensor& image, const Tensor& feature, Tensor& filter, c
       const Chunk& chunk = chunks[static_cast<std::size_t>(i)];
       const DotTile tile = dot_tile(g, chunk);
       for (std::int64_t n = chunk.n.begin; n < chunk.n.end; ++n) {
-        kernel.tap_dots(tile, images + (n * g.image_channels + c) * g.image_plane(),
-                        features + (n * g.feature_channels + f) * g.feature_plane(), sums.data() + task * taps,
-                        thread_scratch<T>(scratch));
+        for (std::int64_t d = chunk.d.begin; d < chunk.d.end; ++d) {
+          for (std::int64_t k = 0; k < g.kernel.d; ++k) {
+            const std::int64_t image_d = image_position(d, k, g.stride.d, g.padding.d, g.dilation.d);
+            if (image_d < 0 || image_d >= g.image.d) continue;
+            kernel.tap_dots(tile, images + ((n * g.image_channels + c) * g.image.d + image_d) * g.image.h * g.image.w,
+                            features + ((n * g.feature_channels + f) * g.feature.d + d) * g.feature.h * g.feature.w,
+                            sums.data() + task * taps + k * g.kernel.h * g.kernel.w, thread_scratch<T>(scratch));
+          }
+        }
       }
     }
   });

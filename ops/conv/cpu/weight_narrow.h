@@ -15,7 +15,7 @@ template <class T>
 bool is_narrow(const ConvGeometry& g) {
   constexpr std::int64_t kMostStride = 16;
   const std::int64_t channels = std::max(g.image_channels_per_group(), g.feature_channels_per_group());
-  return 2 * channels <= product_kernels<T>().lanes && g.stride[1] <= kMostStride;
+  return 2 * channels <= product_kernels<T>().lanes && g.stride.w <= kMostStride;
 }
 
 /// image, feature -> filter; T is float or double.

@@ -26,10 +26,10 @@ Divider divider(std::int64_t divisor) { return Divider(static_cast<std::uint32_t
 
 FewResultsAxis gather_axis(const ConvGeometry& g, std::size_t axis, bool transposed) {
   FewResultsAxis a{};
-  const std::int64_t kernel = g.kernel[axis], stride = g.stride[axis], padding = g.padding[axis],
-                     dilation = g.dilation[axis];
-  a.result = to_int(transposed ? g.image[axis] : g.feature[axis]);
-  a.source = to_int(transposed ? g.feature[axis] : g.image[axis]);
+  const std::int64_t kernel = g.kernel.in_plane(axis), stride = g.stride.in_plane(axis),
+                     padding = g.padding.in_plane(axis), dilation = g.dilation.in_plane(axis);
+  a.result = to_int(transposed ? g.image.in_plane(axis) : g.feature.in_plane(axis));
+  a.source = to_int(transposed ? g.feature.in_plane(axis) : g.image.in_plane(axis));
   if (!transposed) {
     a.residues = a.tap_step = 1;
     a.positions = a.result;
@@ -58,8 +58,8 @@ std::int32_t power_of_two(std::int64_t value, std::int32_t most) {
   return power;
 }
 
-/// Positions that lanes read side by side should lie in one plane, as sectors would otherwise hold unused values; a
-/// block's other threads share the channels. Slices beyond those that fill the machine only cost additions.
+/// Positions that lanes read side by side should be in one plane: sectors would otherwise hold unused values; a block's
+/// other threads share the channels. Slices beyond those that fill the machine only cost additions.
 void cut_channels(const Machine& machine, FewResultsPlan& p) {
   constexpr std::int32_t kMostLanes = 64;
   constexpr std::int64_t kLeastChannels = 2, kChannelsAtOnce = 4;  // of a thread
@@ -82,14 +82,14 @@ bool plan_few_results(const ConvGeometry& g, bool transposed, const Machine& mac
   p = {};
   const std::int64_t channels = transposed ? g.image_channels_per_group() : g.feature_channels_per_group();
   if (channels > kFewResults || !is_counted(g)) return false;
-  if (transposed && std::max(g.stride[0], g.stride[1]) > kFewMaxStride) return false;
+  if (transposed && std::max(g.stride.h, g.stride.w) > kFewMaxStride) return false;
   p.h = gather_axis(g, 0, transposed);
   p.w = gather_axis(g, 1, transposed);
   p.batch = to_int(g.batch);
   p.groups = to_int(g.groups);
   p.channels = to_int(channels);
   p.source_channels = to_int(transposed ? g.feature_channels_per_group() : g.image_channels_per_group());
-  p.kernel_w = to_int(g.kernel[1]);
+  p.kernel_w = to_int(g.kernel.w);
   const std::int64_t feature_filter = g.image_channels_per_group() * g.taps();
   p.filter_channel = to_int(transposed ? g.taps() : feature_filter);
   p.filter_source = to_int(transposed ? feature_filter : g.taps());
@@ -123,18 +123,18 @@ bool plan_few_weight(const ConvGeometry& g, const Machine& machine, FewWeightPla
   const std::int64_t images = g.image_channels_per_group(), features = g.feature_channels_per_group();
   const std::int64_t few = std::min(images, features);
   if (few > kFewResults || !is_counted(g)) return false;
-  p.image = g.image;
-  p.feature = g.feature;
+  p.image = g.image.plane();
+  p.feature = g.feature.plane();
   for (std::size_t axis = 0; axis < 2; ++axis) {
-    p.stride[axis] = to_int(g.stride[axis]);
-    p.padding[axis] = to_int(g.padding[axis]);
-    p.dilation[axis] = to_int(g.dilation[axis]);
+    p.stride[axis] = to_int(g.stride.in_plane(axis));
+    p.padding[axis] = to_int(g.padding.in_plane(axis));
+    p.dilation[axis] = to_int(g.dilation.in_plane(axis));
   }
   p.batch = to_int(g.batch);
   p.groups = to_int(g.groups);
   p.image_channels = to_int(images);
   p.feature_channels = to_int(features);
-  p.kernel_w = to_int(g.kernel[1]);
+  p.kernel_w = to_int(g.kernel.w);
   p.taps = to_int(g.taps());
   const std::int32_t tile = few > 2 ? 4 : to_int(few);
   p.tile_image = images <= features ? tile : 4 / tile;
@@ -149,8 +149,8 @@ bool plan_few_weight(const ConvGeometry& g, const Machine& machine, FewWeightPla
   const std::int64_t slices = std::min(ceil_div(std::int64_t{32} * machine.multiprocessors, p.tiles()), most);
   p.slice_positions = to_int(ceil_div(ceil_div(p.total, slices), 32) * 32);
   p.slices = to_int(ceil_div(p.total, p.slice_positions));
-  p.row_divider = divider(g.feature[1]);
-  p.plane_divider = divider(g.feature[0]);
+  p.row_divider = divider(g.feature.w);
+  p.plane_divider = divider(g.feature.h);
   return std::int64_t{p.tiles()} * p.slices < std::int64_t{1} << 30;
 }
 

@@ -1,5 +1,6 @@
 // The schedules of the CUDA kernels for few results a position that are long sums, for example a discriminator's last
-// layer with one channel. Plain C++ for host and device, tested without a GPU; README.md describes how the work is cut.
+// layer with one channel. Plain C++ for host and device, tested without a GPU; README.md describes the division of
+// work.
 #pragma once
 
 #include <adjoint/core/base/divider.h>
@@ -30,9 +31,8 @@ struct FewResultsAxis {
   FewResultsRun run[kFewMaxStride];
 };
 
-/// conv and conv_transpose. A block computes `lanes` positions, all channels of their results, over a slice of the
-/// source channels; its threads are (channel lane, position). Positions are one line: residues, then samples, rows,
-/// columns.
+/// conv and conv_transpose. A block computes all channels of `lanes` positions over a slice of the source channels; its
+/// threads are (channel lane, position). Positions are one line: residues, then samples, rows, columns.
 struct FewResultsPlan {
   FewResultsAxis h, w;
   std::int32_t batch, groups, channels, source_channels;  // channels: a group's
@@ -52,7 +52,7 @@ struct FewResultsPlan {
 
 /// The place of a position of the line.
 struct FewResultsPlace {
-  std::int32_t sample, row, column;        // of the result; rows and columns may lie outside
+  std::int32_t sample, row, column;        // of the result; rows and columns may be outside
   std::int32_t source_row, source_column;  // of tap 0
   std::int32_t residue_h, residue_w;
 };
@@ -116,8 +116,8 @@ ADJOINT_HD inline FewWeightTile few_weight_tile(const FewWeightPlan& p, std::int
   return tile;
 }
 
-/// False where both operands have more than kFewResults channels a group, for batch 0, and for problems too large to
-/// count in 30 bits.
+/// False if both operands have more than kFewResults channels a group, for batch 0, and for problems too large to count
+/// in 30 bits.
 ADJOINT_API bool plan_few_weight(const ConvGeometry& geometry, const Machine& machine, FewWeightPlan& plan);
 /// The kernels' time, in clocks from start to end.
 ADJOINT_API double few_weight_clocks(const FewWeightPlan& plan, Arithmetic arithmetic, const Machine& machine);

@@ -3,8 +3,8 @@
 // where the image has no position; a block holds a fixed number of a group's channels, with zeros past the last.
 //
 // A flat copy has all images' positions in one line, [plane][block][image][row][column][unit], with the zeros between
-// rows and images that a filter reads beyond their borders: the zeros after one row are also those before the next. So
-// any run of positions is a tile, whatever the extents of a plane.
+// rows and images that a filter reads beyond their borders: the zeros after one row are also those before the next. Any
+// run of positions is therefore a tile, for all extents of a plane.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -23,7 +23,7 @@ inline constexpr int kChunkBlocks = 4;                           // of a chunk's
 inline constexpr std::int64_t kMaxFlat = std::int64_t{1} << 29;  // positions of a line, whose elements are counted
 
 /// A copy's shape. Extents are the image's; each of the `chunks` of a group's channels has `chunk_blocks` blocks,
-/// followed by their tails where float32 is split.
+/// followed by their tails if float32 is split.
 struct ChannelBlocks {
   std::int64_t images;
   std::int32_t groups, channels, chunks, chunk_blocks;  // channels of a group
@@ -45,7 +45,7 @@ struct ChannelBlocks {
     return (((group * stride_h + plane_h) * stride_w + plane_w) * chunks + chunk) * chunk_blocks;
   }
   ADJOINT_HD std::int64_t bytes() const { return 16 * images * blocks() * plane(); }
-  /// Whether the copy is within the size limit; false also where the number of bytes exceeds 64 bits.
+  /// True if the copy is within the size limit; false also if the number of bytes exceeds 64 bits.
   bool fits() const {
     const double line = static_cast<double>(images) * rows() * columns();
     return 16 * line * static_cast<double>(blocks()) <= static_cast<double>(kMostCopyBytes) &&

@@ -16,8 +16,8 @@ std::int64_t padded(std::int64_t elements, std::int64_t element_size) {
   return ceil_div(elements, vector) * vector;
 }
 
-/// Elements of a tile, at most. Where threads take vectors apart, larger tiles let a thread do more work after one
-/// start, as long as there are enough tiles.
+/// Elements of a tile, at most. If threads split vectors, larger tiles let a thread do more work after one start, while
+/// there are enough tiles.
 std::int64_t tile_elements(std::int64_t element_size, bool is_result, const Unshuffle& u) {
   constexpr std::int64_t kLarge = kUnshuffleBytes / 2, kLargeTilesWanted = 1024;
   const bool large = element_size == 2 && !is_result && u.blocks[1] % (16 / element_size) == 0 &&
@@ -26,7 +26,7 @@ std::int64_t tile_elements(std::int64_t element_size, bool is_result, const Unsh
 }
 
 /// Chooses the tiles: whole rows if possible, then many of them, then many residues; and several planes, unless the
-/// operand may be a result, which is put together.
+/// operand may be a result, whose parts are joined.
 void set_tiles(std::int64_t element_size, bool is_result, Unshuffle& u) {
   constexpr std::int64_t kSide = 64;  // rows of a tile whose rows are one stride long
   u.vector = 1;
@@ -71,27 +71,27 @@ void set_tiles(std::int64_t element_size, bool is_result, Unshuffle& u) {
 }
 
 /// Pads rows to whole vectors; rows shorter than the lines of positions that the copy engine brings are padded to
-/// divide such a line, and planes, or rows, to fill at least one, as long as that is worth the zeros.
+/// divide such a line, and planes, or rows, to fill at least one, if that is worth the zeros.
 Extent2 padded_feature(const ConvGeometry& g, std::int64_t element_size) {
   const std::int64_t line = 128 / element_size, vector = 16 / element_size;
-  Extent2 to{g.feature[0], padded(g.feature[1], element_size)};
+  Extent2 to{g.feature.h, padded(g.feature.w, element_size)};
   if (to[1] >= line) return to;
   to[1] = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(to[1])));
   if (to[0] * to[1] >= line) return to;
   const Extent2 whole = to[0] == 1 ? Extent2{1, line} : Extent2{line / to[1], to[1]};
-  const std::int64_t most = g.feature[1] < vector ? 4 : 2;
+  const std::int64_t most = g.feature.w < vector ? 4 : 2;
   return whole[0] * whole[1] <= most * g.feature_plane() ? whole : to;
 }
 
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 
-/// Whether samples may be the innermost axis.
+/// True if samples may be the innermost axis.
 bool takes_samples_last(const ConvGeometry& g) {
   return g.batch > 0 && g.batch < kMaxExtent && g.image_channels * g.image_plane() < kMaxExtent &&
          g.feature_channels * g.feature_plane() < kMaxExtent;
 }
 
-/// For planes that are taken apart as `apart` says; planes that stay unchanged are moved all at once for a sample.
+/// For planes that are separated as in `apart`; unchanged planes of a sample are moved together.
 SamplesLast samples_last(const ConvGeometry& g, std::int64_t channels, const Unshuffle& apart,
                          std::int64_t element_size) {
   SamplesLast s{.samples = g.batch,
@@ -119,10 +119,10 @@ SamplesLast samples_last(const ConvGeometry& g, std::int64_t channels, const Uns
 
 constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
 
-/// Whether threads can count its tiles in 32 bits.
+/// True if threads can count its tiles in 32 bits.
 bool is_small(const SamplesLast& move) { return move.tiles() <= kMaxCount; }
 
-/// Whether threads can count its tiles, and the elements from a tile's first to its last in the planes, in 32 bits.
+/// True if threads can count its tiles, and the elements from a tile's first to its last in the planes, in 32 bits.
 bool is_small(const Unshuffle& u) {
   const std::int64_t rows =
       (u.tile_planes - 1) * u.extents[0] + (u.tile_blocks[0] - 1) * u.stride[0] + u.tile_residues[0];
@@ -145,12 +145,13 @@ bool has_strides_for_channels(const ConvGeometry& g, bool image_is_result) {
   if (g.batch == 0) return false;
   bool strided = false;
   for (const std::size_t axis : {0U, 1U}) {
-    const std::int64_t stride = g.stride[axis], kernel = g.kernel[axis];
-    if (g.image[axis] >= kMaxExtent || g.feature[axis] >= kMaxExtent || kernel >= kMaxExtent) return false;
-    if (g.padding[axis] >= kMaxExtent || stride > kMaxStride) return false;
+    const std::int64_t stride = g.stride.in_plane(axis), kernel = g.kernel.in_plane(axis);
+    if (g.image.in_plane(axis) >= kMaxExtent || g.feature.in_plane(axis) >= kMaxExtent || kernel >= kMaxExtent)
+      return false;
+    if (g.padding.in_plane(axis) >= kMaxExtent || stride > kMaxStride) return false;
     if (stride == 1) continue;
     strided = true;
-    if (kernel > 1 && g.dilation[axis] > 1) return false;
+    if (kernel > 1 && g.dilation.in_plane(axis) > 1) return false;
     if (image_is_result && kernel < stride) return false;  // residues without a tap would have to be written, too
   }
   return strided;
@@ -162,24 +163,25 @@ bool plan_strides_as_channels(const ConvGeometry& g, bool image_is_result, std::
                               RearrangedPlan& plan) {
   if (!has_strides_for_channels(g, image_is_result)) return false;
   plan = {.geometry = g};
-  Unshuffle image{.planes = g.batch * g.image_channels, .extents = g.image};
-  Unshuffle filter{.planes = g.filter_numel() / g.taps(), .extents = g.kernel};
+  Unshuffle image{.planes = g.batch * g.image_channels, .extents = g.image.plane()};
+  Unshuffle filter{.planes = g.filter_numel() / g.taps(), .extents = g.kernel.plane()};
   for (const std::size_t axis : {0U, 1U}) {
-    const std::int64_t stride = g.stride[axis], kernel = g.kernel[axis];
-    std::int64_t blocks = g.image[axis], taps = kernel, residues = 1;
+    const std::int64_t stride = g.stride.in_plane(axis), kernel = g.kernel.in_plane(axis);
+    std::int64_t blocks = g.image.in_plane(axis), taps = kernel, residues = 1;
     if (stride > 1) {
       residues = std::min(kernel, stride);
       taps = ceil_div(kernel, stride);
-      blocks = g.feature[axis] + taps - 1;
-      if (image_is_result) blocks = std::max(blocks, ceil_div(g.image[axis] + g.padding[axis], stride));
-      image.padding[axis] = g.padding[axis];
-      plan.geometry.padding[axis] = 0;
+      blocks = g.feature.in_plane(axis) + taps - 1;
+      if (image_is_result)
+        blocks = std::max(blocks, ceil_div(g.image.in_plane(axis) + g.padding.in_plane(axis), stride));
+      image.padding[axis] = g.padding.in_plane(axis);
+      plan.geometry.padding.in_plane(axis) = 0;
     }
     image.stride[axis] = filter.stride[axis] = stride;
     image.residues[axis] = filter.residues[axis] = residues;
     image.blocks[axis] = blocks;
-    filter.blocks[axis] = plan.geometry.kernel[axis] = taps;
-    plan.geometry.stride[axis] = 1;
+    filter.blocks[axis] = plan.geometry.kernel.in_plane(axis) = taps;
+    plan.geometry.stride.in_plane(axis) = 1;
   }
   // Planes that are rows (planes_as_rows()) need no padding.
   if (plan.geometry.kernel != Extent2{1, 1}) image.blocks[1] = padded(image.blocks[1], element_size);
@@ -196,10 +198,10 @@ bool plan_strides_as_channels(const ConvGeometry& g, bool image_is_result, std::
 
 bool pad_image_rows(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& plan) {
   plan = {.geometry = g};
-  Extent2& image = plan.geometry.image;
-  image[1] = padded(image[1], element_size);
+  Extents& image = plan.geometry.image;
+  image.w = padded(image.w, element_size);
   if (image == g.image || g.batch == 0) return false;
-  plan.image = pad_planes(g.batch * g.image_channels, g.image, image, element_size);
+  plan.image = pad_planes(g.batch * g.image_channels, g.image.plane(), image.plane(), element_size);
   return is_small(plan.image);
 }
 
@@ -209,16 +211,16 @@ bool pad_rows(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& 
   const Extent2 feature = padded_feature(inner, element_size);
   // One tap at stride 1 reads its own position, and both operands stay alike.
   const bool alike = inner.image == inner.feature && inner.kernel == Extent2{1, 1} && inner.stride == Extent2{1, 1};
-  const Extent2 image = alike ? feature : Extent2{inner.image[0], padded(inner.image[1], element_size)};
+  const Extent2 image = alike ? feature : Extent2{inner.image.h, padded(inner.image.w, element_size)};
   if (feature == inner.feature && image == inner.image) return false;
   if (plan.image.planes != 0) {
     plan.image.blocks = image;
     set_tiles(element_size, false, plan.image);
   } else if (image != inner.image) {
-    plan.image = pad_planes(g.batch * g.image_channels, g.image, image, element_size);
+    plan.image = pad_planes(g.batch * g.image_channels, g.image.plane(), image, element_size);
   }
   if (feature != inner.feature)
-    plan.feature = pad_planes(g.batch * g.feature_channels, g.feature, feature, element_size);
+    plan.feature = pad_planes(g.batch * g.feature_channels, g.feature.plane(), feature, element_size);
   inner.image = image;
   inner.feature = feature;
   return is_small(plan.image) && is_small(plan.feature);
@@ -227,31 +229,33 @@ bool pad_rows(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& 
 bool plan_batch_as_columns(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& plan) {
   plan = {.geometry = g};
   if (!takes_samples_last(g)) return false;
-  const bool is_row = g.image[0] == 1 && g.feature[0] == 1 && g.kernel[0] == 1 && g.padding[0] == 0;
+  const bool is_row = g.image.h == 1 && g.feature.h == 1 && g.kernel.h == 1 && g.padding.h == 0;
   ConvGeometry& inner = plan.geometry;
-  Unshuffle apart{.extents = g.image, .blocks = g.image};
+  Unshuffle apart{.extents = g.image.plane(), .blocks = g.image.plane()};
   if (!is_row && g.stride != Extent2{1, 1}) {
     if (!plan_strides_as_channels(g, false, element_size, plan)) return false;
     apart = plan.image;
     // It is the samples that are padded.
-    apart.blocks[1] = g.stride[1] == 1 ? g.image[1] : g.feature[1] + inner.kernel[1] - 1;
+    apart.blocks[1] = g.stride.w == 1 ? g.image.w : g.feature.w + inner.kernel.w - 1;
     inner.image = apart.blocks;
     plan.image = {};
   }
   plan.image_samples = samples_last(g, g.image_channels, apart, element_size);
-  plan.feature_samples = samples_last(g, g.feature_channels, {.extents = g.feature, .blocks = g.feature}, element_size);
+  plan.feature_samples =
+      samples_last(g, g.feature_channels, {.extents = g.feature.plane(), .blocks = g.feature.plane()}, element_size);
   const std::int64_t samples = plan.image_samples.padded_samples;
   inner.batch = 1;
   if (is_row) {
     inner.rank = 2;
-    inner.image = {inner.image[1], samples};
-    inner.feature = {inner.feature[1], samples};
-    inner.kernel = {inner.kernel[1], 1};
-    inner.stride = {inner.stride[1], 1};
-    inner.padding = {inner.padding[1], 0};
-    inner.dilation = {inner.dilation[1], 1};
+    inner.image = {inner.image.w, samples};
+    inner.feature = {inner.feature.w, samples};
+    inner.kernel = {inner.kernel.w, 1};
+    inner.stride = {inner.stride.w, 1};
+    inner.padding = {inner.padding.w, 0};
+    inner.dilation = {inner.dilation.w, 1};
   } else {
-    for (Extent2* extents : {&inner.image, &inner.feature, &inner.padding, &inner.dilation}) (*extents)[1] *= samples;
+    for (std::int64_t* width : {&inner.image.w, &inner.feature.w, &inner.padding.w, &inner.dilation.w})
+      *width *= samples;
   }
   return plan.image_samples.positions() < kMaxExtent && is_small(plan.image_samples) && is_small(plan.feature_samples);
 }

@@ -13,7 +13,7 @@ inline constexpr int kSamplesTile = 4096;  // elements that a block of threads m
 /// Moves samples behind positions: [sample][channel][row][column] to [channel][row's residue][column's residue][row's
 /// block][column's][sample].
 struct SamplesLast {
-  std::int64_t samples = 0, padded_samples = 0;  // 0 where nothing moves; with zeros, a multiple of 16 bytes
+  std::int64_t samples = 0, padded_samples = 0;  // 0 if nothing moves; with zeros, a multiple of 16 bytes
   std::int64_t channels = 0;
   Extent2 extents{}, padding{}, stride{1, 1}, residues{1, 1}, blocks{};
   std::int32_t log2_tile_samples = 6;  // 3 to 6: the fewest that hold all samples, to leave room for positions

@@ -20,20 +20,22 @@ std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value
 bool takes_extents(const ConvGeometry& g, bool transposed) {
   if (g.batch == 0) return false;
   for (std::size_t axis = 0; axis < 2; ++axis) {
-    if (g.image[axis] >= kMaxExtent || g.feature[axis] >= kMaxExtent || g.padding[axis] >= kMaxExtent) return false;
-    if (g.kernel[axis] * g.dilation[axis] >= kMaxExtent) return false;
-    if (transposed ? g.stride[axis] > kLineMaxPhases : g.stride[axis] != 1) return false;
+    if (g.image.in_plane(axis) >= kMaxExtent || g.feature.in_plane(axis) >= kMaxExtent ||
+        g.padding.in_plane(axis) >= kMaxExtent)
+      return false;
+    if (g.kernel.in_plane(axis) * g.dilation.in_plane(axis) >= kMaxExtent) return false;
+    if (transposed ? g.stride.in_plane(axis) > kLineMaxPhases : g.stride.in_plane(axis) != 1) return false;
   }
   return true;
 }
 
 bool conv_axis(const ConvGeometry& g, std::size_t axis, LineAxis& a) {
-  if (g.kernel[axis] > kLineMaxOffsets) return false;
-  a = {.result = narrow(g.feature[axis]), .source = narrow(g.image[axis]), .phases = 1, .shift = 0};
+  if (g.kernel.in_plane(axis) > kLineMaxOffsets) return false;
+  a = {.result = narrow(g.feature.in_plane(axis)), .source = narrow(g.image.in_plane(axis)), .phases = 1, .shift = 0};
   a.positions = a.result;
-  a.offsets = narrow(g.kernel[axis]);
+  a.offsets = narrow(g.kernel.in_plane(axis));
   for (std::int32_t k = 0; k < a.offsets; ++k) {
-    a.offset[k] = narrow(k * g.dilation[axis] - g.padding[axis]);
+    a.offset[k] = narrow(k * g.dilation.in_plane(axis) - g.padding.in_plane(axis));
     a.tap[0][k] = static_cast<std::int16_t>(k);
   }
   return true;
@@ -42,20 +44,20 @@ bool conv_axis(const ConvGeometry& g, std::size_t axis, LineAxis& a) {
 /// Result position i = q * stride + phase - shift uses tap k at source position (i + padding - k * dilation) / stride,
 /// if that is an integer. False if there are too many offsets from q.
 bool shifted_axis(const ConvGeometry& g, std::size_t axis, std::int64_t shift, LineAxis& a) {
-  const std::int64_t stride = g.stride[axis];
-  a = {.result = narrow(g.image[axis]), .source = narrow(g.feature[axis]), .phases = narrow(stride)};
+  const std::int64_t stride = g.stride.in_plane(axis);
+  a = {.result = narrow(g.image.in_plane(axis)), .source = narrow(g.feature.in_plane(axis)), .phases = narrow(stride)};
   a.shift = narrow(shift);
-  a.positions = narrow((g.image[axis] - 1 + shift) / stride + 1);
+  a.positions = narrow((g.image.in_plane(axis) - 1 + shift) / stride + 1);
   std::set<std::int64_t> offsets;
   const auto visit = [&](auto&& f) {
     for (std::int64_t phase = 0; phase < stride; ++phase) {
-      for (std::int64_t k = 0; k < g.kernel[axis]; ++k) {
-        const std::int64_t distance = phase - shift + g.padding[axis] - k * g.dilation[axis];
+      for (std::int64_t k = 0; k < g.kernel.in_plane(axis); ++k) {
+        const std::int64_t distance = phase - shift + g.padding.in_plane(axis) - k * g.dilation.in_plane(axis);
         if (distance % stride == 0) f(phase, k, distance / stride);
       }
     }
   };
-  if (g.kernel[axis] > kLineMaxOffsets * stride) return false;
+  if (g.kernel.in_plane(axis) > kLineMaxOffsets * stride) return false;
   visit([&](std::int64_t, std::int64_t, std::int64_t offset) { offsets.insert(offset); });
   if (offsets.size() > kLineMaxOffsets) return false;
   a.offsets = narrow(static_cast<std::int64_t>(offsets.size()));
@@ -72,7 +74,7 @@ bool shifted_axis(const ConvGeometry& g, std::size_t axis, std::int64_t shift, L
 /// more position than there are results.
 bool transposed_axis(const ConvGeometry& g, std::size_t axis, LineAxis& best) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (std::int64_t shift = 0; shift < g.stride[axis]; ++shift) {
+  for (std::int64_t shift = 0; shift < g.stride.in_plane(axis); ++shift) {
     LineAxis a;
     if (!shifted_axis(g, axis, shift, a)) continue;
     const std::int64_t products = std::int64_t{a.positions} * a.offsets;
@@ -120,7 +122,7 @@ bool plan_line(const ConvGeometry& g, bool transposed, std::int64_t element_byte
   p.groups = narrow(g.groups);
   p.channels = narrow(channels);
   p.source_channels = narrow(source);
-  p.kernel_w = narrow(g.kernel[1]);
+  p.kernel_w = narrow(g.kernel.w);
   p.filter_channel = transposed ? g.taps() : image * g.taps();
   p.filter_source = transposed ? image * g.taps() : g.taps();
   p.filter_group = image * feature * g.taps();

@@ -23,7 +23,7 @@ inline constexpr int kFewSourcesPositions = 32, kFewSourcesResults = 64;  // of 
 inline constexpr int kFewSourcesColumns = 8;                              // results of a product
 inline constexpr int kMostFewSourcesSteps = 40;                           // products one after the other
 
-/// Where a product's summed index reads: elements and places from the position's own.
+/// The place that a product's summed index reads: elements and places relative to the position.
 struct SourceTap {
   std::int32_t offset;
   std::int16_t y, x;
@@ -53,7 +53,7 @@ struct FewSourcesPlan {
   }
 };
 
-/// False for several groups, for strides of conv_transpose, and where sums are long.
+/// False for several groups, for strides of conv_transpose, and for long sums.
 ADJOINT_API bool plan_few_sources(const ConvGeometry& geometry, bool transposed, bool filter_is_channels_last,
                                   Arithmetic arithmetic, FewSourcesPlan& plan);
 /// The time of the plan's kernel, in clocks of a multiprocessor: the instructions of its products, or its bytes.

@@ -1,5 +1,5 @@
-// Shared by the pipeline's planners: where a geometry's taps read, and tensors as the copy engine sees them. Internal
-// to this folder.
+// Shared by the pipeline's planners: the places that a geometry's taps read, and the copy engine's view of tensors.
+// Internal to this folder.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -29,12 +29,12 @@ struct Reach {
   std::int64_t halo() const { return is_empty() ? 0 : last - first; }
   void add(std::int64_t shift);
 };
-/// Of the taps that read a phase of the source.
+/// The range of the taps that read a phase of the source.
 Reach reach_of(const std::vector<AxisTap>& taps, std::int64_t source_phase);
 
 /// A tensor's phase as one phase for each axis.
 Extent3 phase_places(const PipelineTensor& tensor, std::int64_t phase);
-/// Whether the copy engine can address the tensor, and each of its phases has a position.
+/// True if the copy engine can address the tensor, and each of its phases has a position.
 bool is_addressable(const PipelineTensor& tensor, std::int64_t element_bytes);
 /// A phase of the tensor, channels innermost, swizzled; the caller sets the box.
 TensorMapLayout pipeline_layout(const PipelineTensor& tensor, int phase, const void* data, DType dtype);

@@ -63,6 +63,19 @@ int taps_of(const PipelinePlan& plan, int phase) {
   return plan.first_tap[phase][plan.boxes] - plan.first_tap[phase][0];
 }
 
+/// The count of the largest slice.
+int most_slice_taps(const PipelinePlan& plan, int phase) {
+  int most = 0;
+  for (int index = 0; index < plan.slices; ++index) {
+    int taps = 0;
+    for (PipelineSlice next = pipeline_slice(plan, index); next.left > 0; next.advance(plan.boxes)) {
+      taps += plan.first_tap[phase][next.box + 1] - plan.first_tap[phase][next.box];
+    }
+    most = std::max(most, taps);
+  }
+  return most;
+}
+
 /// Fills the rest of shared memory with slots; false if two boxes and four taps do not fit.
 bool fill_smem(const Machine& machine, PipelinePlan& plan) {
   constexpr int kFewTaps = 4, kTapsAhead = 6;
@@ -81,6 +94,18 @@ bool fill_smem(const Machine& machine, PipelinePlan& plan) {
   return true;
 }
 
+/// Returns true if each slice has a box and some rows to store, the sums fit in the rings' memory, and all clusters run
+/// concurrently. A cluster runs in one part of the GPU, so some multiprocessors may stay idle: an H200 runs 66 clusters
+/// of two blocks concurrently, but not 32 of four.
+bool slices_fit(const PipelinePlan& plan, const Machine& machine) {
+  if (plan.slices == 1) return true;
+  constexpr int kLeastRows = 2;
+  const int idle = plan.slices > 2 ? 20 : 0;
+  return plan.slices <= plan.chunks * plan.boxes && plan.stored_rows() >= kLeastRows &&
+         kPipelineTeams * plan.exchange_bytes() <= plan.ring_bytes() &&
+         std::int64_t{plan.tiles} * plan.slices <= machine.multiprocessors - idle;
+}
+
 /// The second warpgroup begins when the first is far enough ahead that one stores while the other multiplies. Until
 /// then the second frees no box, and no slot of a filter that both read.
 void set_lead(PipelinePlan& plan) {
@@ -90,7 +115,7 @@ void set_lead(PipelinePlan& plan) {
     least = std::min<int>(least, plan.first_tap[phase][1] - plan.first_tap[phase][0]);
     all = std::min(all, taps_of(plan, phase) * plan.chunks);
   }
-  plan.lead = std::min(least, static_cast<int>(kShare * all));
+  plan.lead = plan.slices > 1 ? 0 : std::min(least, static_cast<int>(kShare * all));
   if (plan.shares_filter) plan.lead = std::min(plan.lead, plan.filter_slots - 1);
 }
 
@@ -115,7 +140,7 @@ bool plan_tiles(const PipelineGeometry& g, const std::vector<AxisTap> (&taps)[kP
     tiles *= count;
   }
   plan.tiles = static_cast<std::int32_t>(tiles);
-  if (!fill_smem(machine, plan) || !list_taps(g, taps, plan)) return false;
+  if (!fill_smem(machine, plan) || !list_taps(g, taps, plan) || !slices_fit(plan, machine)) return false;
   set_lead(plan);
   return true;
 }
@@ -123,16 +148,16 @@ bool plan_tiles(const PipelineGeometry& g, const std::vector<AxisTap> (&taps)[kP
 }  // namespace
 
 PipelineGeometry pipeline_geometry(const ConvGeometry& g, bool transposed) {
-  const auto of = [](const Extent2& extents, std::int64_t depth) { return Extent3{depth, extents[0], extents[1]}; };
+  const auto of = [](const auto& extents) { return Extent3{extents.d, extents.h, extents.w}; };
   PipelineGeometry result{.batch = g.batch,
                           .source_channels = g.image_channels,
                           .result_channels = g.feature_channels,
-                          .source = of(g.image, 1),
-                          .result = of(g.feature, 1),
-                          .kernel = of(g.kernel, 1),
-                          .stride = of(g.stride, 1),
-                          .padding = of(g.padding, 0),
-                          .dilation = of(g.dilation, 1),
+                          .source = of(g.image),
+                          .result = of(g.feature),
+                          .kernel = of(g.kernel),
+                          .stride = of(g.stride),
+                          .padding = of(g.padding),
+                          .dilation = of(g.dilation),
                           .transposed = transposed};
   if (transposed) {
     std::swap(result.source_channels, result.result_channels);
@@ -165,10 +190,13 @@ bool plan_pipeline(const PipelineGeometry& g, Arithmetic arithmetic, const Machi
   LeastClocks least;
   for (const bool shares_filter : {false, true}) {
     for (const int columns : {128, 64}) {
-      candidate.shares_filter = shares_filter;
-      candidate.columns = columns;
-      if (!plan_tiles(g, taps, machine, candidate)) continue;
-      if (least.take(pipeline_clocks(candidate, machine))) plan = candidate;
+      for (int slices = 1; slices <= kMostPipelineSlices; slices *= 2) {
+        candidate.shares_filter = shares_filter;
+        candidate.columns = columns;
+        candidate.slices = slices;
+        if (!plan_tiles(g, taps, machine, candidate)) continue;
+        if (least.take(pipeline_clocks(candidate, machine))) plan = candidate;
+      }
     }
   }
   return least.found();
@@ -180,23 +208,28 @@ double pipeline_clocks(const PipelinePlan& plan, const Machine& machine) {
   // of a grid's start.
   constexpr double kPower = 1.15, kLatency = 2600, kStoredColumn = 2.6, kStart = 2000, kStartedColumn = 123;
   constexpr double kSmemBytes = 128, kStepsOfTap = 4;
+  // Not fitted: barriers of a cluster, and bytes of sums that cross it in a clock.
+  constexpr double kExchange = 1500, kExchangedBytes = 16;
   double taps = 0;
-  for (int phase = 0; phase < plan.result.phases(); ++phase) taps += taps_of(plan, phase) * plan.result_blocks();
+  for (int phase = 0; phase < plan.result.phases(); ++phase) {
+    taps += most_slice_taps(plan, phase) * plan.result_blocks();
+  }
   const double groups = plan.units_divider.divisor(), teams = plan.shares_filter ? kPipelineTeams : 1;
-  const double tile_taps = taps / groups * plan.chunks, tile_boxes = plan.chunks * plan.boxes;  // asked for
+  const double tile_taps = taps / groups, tile_boxes = ceil_div(plan.chunks * plan.boxes, plan.slices);  // asked for
   const double filter_bytes = kPipelineFilterBytes, box_bytes = plan.box_copy_bytes();
   const double products = tile_taps * teams * kStepsOfTap * plan.columns / 2 * kPower;
   const double operands = tile_taps * filter_bytes + tile_boxes * box_bytes;
   const double read = tile_taps * teams * (filter_bytes + kStepsOfTap * 32 * plan.columns);
-  // The time that `slots` slots take to deliver; each is read for a while and then filled again.
+  // The time that `slots` slots need to deliver; each is read for a while and then filled again.
   const auto delivered = [&](double copies, double bytes, int slots) {
     return copies * (products / copies + kLatency + bytes / machine.l2_bytes) / slots;
   };
   const double tile = std::max({products, (read + operands) / kSmemBytes, operands / machine.l2_bytes,
                                 delivered(tile_boxes, box_bytes, plan.box_slots),
                                 delivered(tile_taps / plan.filter_rings(), filter_bytes, plan.filter_slots)});
-  const double rounds = static_cast<double>(ceil_div(plan.tiles, machine.multiprocessors));
-  return kStart + kStartedColumn * plan.columns + rounds * (tile + kStoredColumn * plan.columns);
+  const double rounds = static_cast<double>(ceil_div(plan.tiles * plan.slices, machine.multiprocessors));
+  const double exchange = plan.slices > 1 ? kExchange + kPipelineTeams * plan.exchange_bytes() / kExchangedBytes : 0;
+  return kStart + kStartedColumn * plan.columns + rounds * (tile + kStoredColumn * plan.columns) + exchange;
 }
 
 TensorMapLayout pipeline_source_layout(const PipelinePlan& plan, int phase, const void* data, DType dtype) {
@@ -227,7 +260,7 @@ TensorMapLayout pipeline_result_layout(const PipelinePlan& plan, int phase, void
   TensorMapLayout layout = pipeline_layout(plan.result, phase, data, dtype);
   layout.box[0] = kPipelineLineBytes / plan.element_bytes;
   layout.box[1] = kPipelineStrip;
-  layout.box[2] = plan.rows();
+  layout.box[2] = plan.stored_rows();
   layout.box[3] = layout.box[4] = 1;
   return layout;
 }

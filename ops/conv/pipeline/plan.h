@@ -5,11 +5,11 @@
 //     result[k][position] = sum over taps, channels of filter[k][tap][channel] * source[channel][position + shift of
 //     tap]
 //
-// A stride is cut into phases, so that every tap is a shift: the source's positions equal modulo conv's stride are a
-// tensor of their own, and so are the result's modulo conv_transpose's. A box of the source, of 128 bytes of channels
+// A stride is cut into phases, so that every tap is a shift: the source's positions that are equal modulo conv's stride
+// form a separate tensor, and so do the result's modulo conv_transpose's. A box of the source, of 128 bytes of channels
 // and a tile's positions with their halo, is loaded once, and each tap reads it from another position on: a position is
 // a row of 128 bytes, swizzled by its address, so a descriptor may begin at any. A warpgroup's tile is 64 results
-// (wgmma's rows) by `columns` positions: a strip eight wide, whose rows lie as far apart as the box is wide.
+// (wgmma's rows) by `columns` positions: a strip eight wide, whose rows are the box's width apart.
 #pragma once
 
 #include <adjoint/core/base/divider.h>
@@ -35,6 +35,7 @@ inline constexpr int kPipelineFilterBytes = kPipelineResults * kPipelineLineByte
 inline constexpr int kPipelineTableBytes = 1024;                                    // barriers
 inline constexpr int kMostPipelinePhases = 8, kMostPipelineTaps = 128;
 inline constexpr int kMostPipelineBoxSlots = 4, kMostPipelineFilterSlots = 16;
+inline constexpr int kMostPipelineSlices = 4;
 
 /// One value for each of depth, height and width; 1 for axes that tensors lack.
 using Extent3 = std::array<std::int64_t, kPipelineAxes>;
@@ -68,13 +69,14 @@ struct PipelinePlan {
   PipelineTensor source, result;
   std::int64_t taps;                    // of the filter
   std::int32_t element_bytes, columns;  // of an operand; positions of a warpgroup's tile
-  /// Whether the warpgroups' tiles have the same results and neighbouring strips; otherwise they have the same strip.
+  /// True if the warpgroups' tiles have the same results and neighbouring strips; otherwise they have the same strip.
   bool shares_filter;
   std::int32_t chunks;                             // of the sum, 128 bytes of channels each
   std::int32_t boxes, box_extents[kPipelineAxes];  // of a chunk
   std::int32_t box_slots, filter_slots;
-  std::int32_t lead;   // products by which the first warpgroup begins before the second
-  std::int32_t tiles;  // of a block: units of the same positions follow each other
+  std::int32_t slices;  // of a tile's boxes, one for each block of a cluster: then a cluster has one tile
+  std::int32_t lead;    // products by which the first warpgroup begins before the second
+  std::int32_t tiles;   // of a block: units of the same positions follow each other
   Divider units_divider, blocks_divider, tiles_divider[kPipelineAxes];
   PipelineBox box_list[kMostPipelinePhases];
   PipelineTap tap_list[kMostPipelineTaps];
@@ -90,13 +92,37 @@ struct PipelinePlan {
   /// Swizzles repeat every 1024 bytes.
   ADJOINT_HD std::int32_t box_bytes() const { return (box_copy_bytes() + 1023) / 1024 * 1024; }
   ADJOINT_HD std::int32_t filter_rings() const { return shares_filter ? 1 : kPipelineTeams; }
+  ADJOINT_HD std::int32_t ring_bytes() const {
+    return box_slots * box_bytes() + filter_rings() * filter_slots * kPipelineFilterBytes;
+  }
+  /// The size of a warpgroup's sums, which the blocks of a cluster exchange in the rings' memory.
+  ADJOINT_HD std::int32_t exchange_bytes() const { return columns * kPipelineResults * 4; }
+  /// The rows of a warpgroup's tile that a block stores.
+  ADJOINT_HD std::int32_t stored_rows() const { return rows() / slices; }
   /// Of a warpgroup's results.
   ADJOINT_HD std::int32_t stage_bytes() const { return columns * kPipelineResults * element_bytes; }
   ADJOINT_HD std::int32_t smem_bytes() const {
-    return kPipelineTableBytes + box_slots * box_bytes() + filter_rings() * filter_slots * kPipelineFilterBytes +
-           kPipelineTeams * stage_bytes();
+    return kPipelineTableBytes + ring_bytes() + kPipelineTeams * stage_bytes();
   }
 };
+
+/// The boxes of a tile that a block multiplies, all taps of each, in the order of the chunks.
+struct PipelineSlice {
+  std::int32_t chunk, box;  // the next one
+  std::int32_t left;        // boxes, with it
+
+  ADJOINT_HD void advance(std::int32_t boxes) {
+    --left;
+    if (++box < boxes) return;
+    box = 0;
+    ++chunk;
+  }
+};
+
+ADJOINT_HD inline PipelineSlice pipeline_slice(const PipelinePlan& p, std::int32_t index) {
+  const std::int32_t all = p.chunks * p.boxes, first = all * index / p.slices;
+  return {first / p.boxes, first % p.boxes, all * (index + 1) / p.slices - first};
+}
 
 /// A warpgroup's tile.
 struct PipelineTile {
@@ -122,13 +148,13 @@ ADJOINT_HD inline PipelineTile pipeline_tile(const PipelinePlan& p, std::int32_t
   return tile;
 }
 
-/// For halves, or floats that are rounded to tf32; there must be one group. False where channels are not multiples of
-/// 16 bytes, where a result's phase has no taps, and where boxes are too large, as with long dilations.
+/// For halves, or floats that are rounded to tf32; there must be one group. False if channels are not multiples of 16
+/// bytes, if a result's phase has no taps, and if boxes are too large, as with long dilations.
 ADJOINT_API bool plan_pipeline(const PipelineGeometry& geometry, Arithmetic arithmetic, const Machine& machine,
                                PipelinePlan& plan);
 
 /// The time of the plan's kernel, in clocks of a multiprocessor: for each round of tiles, the larger of its products'
-/// time and the time that shared memory and the L2 take to deliver their operands, plus the stores after them.
+/// time and the time that shared memory and the L2 need to deliver their operands, plus the stores after them.
 ADJOINT_API double pipeline_clocks(const PipelinePlan& plan, const Machine& machine);
 
 /// The tensors as the copy engine sees them, channels innermost: a phase of the source in boxes, the filter, (results,

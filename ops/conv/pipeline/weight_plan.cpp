@@ -15,7 +15,7 @@ namespace {
 
 Extent3 strip_size(const PipelineWeightPlan& plan) { return {1, plan.strip_rows, kPipelineStrip}; }
 
-/// A tap in three axes: its place in the filter, and where it reads in its phase.
+/// A tap in three axes: its place in the filter, and the place that it reads in its phase.
 struct PlacedTap {
   std::int64_t filter;
   Extent3 shift;
@@ -174,7 +174,7 @@ bool plan_pipeline_weight(const PipelineGeometry& g, Arithmetic arithmetic, cons
     std::int32_t teams, columns;
     bool shares_taps;
   };
-  // wgmma's 64 columns take less registers, so that a third warpgroup has room.
+  // wgmma's 64 columns need fewer registers, so a third warpgroup has room.
   constexpr Form kForms[] = {{2, 128, true}, {2, 128, false}, {3, 64, true}, {3, 64, false}};
   LeastClocks least;
   for (int team_taps = 1; team_taps <= kMostTeamTaps; ++team_taps) {
@@ -185,6 +185,8 @@ bool plan_pipeline_weight(const PipelineGeometry& g, Arithmetic arithmetic, cons
       const std::vector<std::vector<TapRun>> phases =
           runs_of(g, candidate.image, static_cast<std::size_t>(team_taps), shares_rows ? 1 : 2);
       for (const Form& form : kForms) {
+        // Its sums alone need 192 registers a thread, and the image's operand needs some too.
+        if (form.columns == 128 && team_taps == 3 && candidate.is_transposed()) continue;
         candidate.teams = form.teams;
         candidate.columns = form.columns;
         candidate.shares_taps = form.shares_taps;

@@ -33,7 +33,7 @@ inline constexpr int kMostWeightTeams = 3, kMostTeamTaps = 3;
 inline constexpr int kRowTaps = 3;  // of a team that shares rows
 inline constexpr int kMostWeightSets = 48, kMostStripSlots = 4;
 
-/// A tap: its place in the filter, or -1 for none, and the box's position that the strip's first one reads.
+/// A tap: its place in the filter (-1: no tap), and the box's position that the strip's first one reads.
 struct WeightSetTap {
   std::int16_t filter = -1;
   std::uint16_t shift = 0;
@@ -128,8 +128,8 @@ ADJOINT_HD inline PipelineWeightStrip pipeline_weight_strip(const PipelineWeight
   return strip;
 }
 
-/// For a geometry of conv, whose source is the image; there must be one group, and halves or TF32. False where channels
-/// are not multiples of 16 bytes, and where boxes are too large.
+/// For a geometry of conv, whose source is the image; there must be one group, and halves or TF32. False if channels
+/// are not multiples of 16 bytes, and if boxes are too large.
 ADJOINT_API bool plan_pipeline_weight(const PipelineGeometry& geometry, Arithmetic arithmetic, const Machine& machine,
                                       PipelineWeightPlan& plan);
 /// The time of the plan's kernels, in clocks of a multiprocessor, as pipeline_clocks.

@@ -88,7 +88,7 @@ ADJOINT_HD constexpr TapRun<Index> feature_run(const ConvAxis<Index>& axis, cons
   return {end - begin, static_cast<Index>(taps.first_tap) + begin * tap_step, tap_step, last - begin * step, -step};
 }
 
-/// conv_weight: the feature positions whose tap k lies inside the image.
+/// conv_weight: the feature positions whose tap k is inside the image.
 template <class Index>
 ADJOINT_HD constexpr PositionRange<Index> features_of_tap(const ConvAxis<Index>& axis, Index k) {
   const Index first = k * axis.dilation - axis.padding;

@@ -41,8 +41,8 @@ bool fits(const ProductMatrix& matrix) {
 }
 
 /// Limits of the number of slices: at most as many as fill the multiprocessors once, with at least four stages each.
-/// Tensor cores round towards zero, so long sums are kept short: sums of more than kMostStages are sliced in any case,
-/// as long as the slices' sums take little memory.
+/// Tensor cores round towards zero, so long sums are kept short: sums of more than kMostStages are always sliced if the
+/// slices' sums need little memory.
 struct SliceLimits {
   std::int64_t least, most;
 };

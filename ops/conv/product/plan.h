@@ -1,8 +1,8 @@
 // The schedule of the CUDA kernel for convolutions that are products of matrices: 1 x 1 taps, and layers with one
-// position a sample, in half precision and TF32. wgmma reads halves from shared memory whichever of an operand's axes
-// is contiguous, so both factors are copied unchanged, in blocks of 64 x 64 by the copy engine, and nothing is packed
+// position a sample, in half precision and TF32. wgmma reads halves from shared memory with either of an operand's axes
+// contiguous, so both factors are copied unchanged, in blocks of 64 x 64 by the copy engine, and nothing is packed
 // beforehand. For floats the contiguous axis must be the summed one. This holds for conv_weight's positions; samples as
-// a factor, and filters, are transposed first where it does not. Planes are larger, and reach wgmma from registers,
+// a factor, and filters, are transposed first if it does not hold. Planes are larger, and reach wgmma from registers,
 // which threads read from blocks of 32 positions x 32 channels. Plain C++ for host and device, tested without a GPU.
 //
 // For each group of the convolution, result[row][column] = sum over depth of rows[row][depth] * columns[depth][column]:
@@ -11,8 +11,8 @@
 //   where planes are one     rows: samples           columns: result channels            depth: source channels
 //   conv_weight              rows: feature channels  columns: image channels             depth: positions, or samples
 //
-// For conv_weight with taps (taps.h), taps take the place of samples: each tap has its own columns, which are the same
-// matrix read from another position on.
+// For conv_weight with taps (taps.h), taps replace samples: each tap has its own columns, which are the same matrix
+// read from another position.
 //
 // Axes of positions are cut into blocks sample by sample. A tile is two blocks of rows and two of columns, each of any
 // sample, or, if there are few rows, one and four: a warpgroup's sums are two products of 64 x 128. If positions come
@@ -46,7 +46,7 @@ inline constexpr int kProductColumns = 2 * kProductBlock;        // of one of a 
 inline constexpr int kMostProductSlots = 8;                      // of a factor's ring
 inline constexpr int kProductBiases = 4 * kProductBlock;         // of a tile's rows, or columns, at most
 inline constexpr int kProductTableBytes = 3072;                  // barriers, and each team's biases
-inline constexpr int kProductOutBytes = 4 * kProductBlockBytes;  // results on their way out
+inline constexpr int kProductOutBytes = 4 * kProductBlockBytes;  // results that wait for their stores
 inline constexpr int kMostProductTaps = 64;
 
 /// One of the three matrices in memory: `lines` of `width` contiguous elements, `pitch` apart. The copy engine requires
@@ -86,11 +86,11 @@ struct ProductPlan {
   std::int32_t slice_stages;                 // at most
   std::int32_t row_slots, column_slots;      // of the factors' rings
   bool rows_stay;                            // in shared memory, for all of a block's tiles
-  std::int32_t out_buffers;                  // for results on their way out: one for each team, or fewer
+  std::int32_t out_buffers;                  // for results that wait for their stores: one for each team, or fewer
   std::int64_t partial_row, partial_group, partial_slice, partial_sample;  // strides of the slices' sums
   Divider units_divider, slices_divider, row_tiles_divider;
   Divider column_blocks_divider, depth_blocks_divider;
-  std::int32_t taps;  // 0, or the number of taps that take the place of samples in columns
+  std::int32_t taps;  // 0, or the number of taps that replace samples in columns
   ProductTap tap_list[kMostProductTaps];
 
   /// Tiles that share their columns, and follow each other.
@@ -170,7 +170,7 @@ double product_clocks(const ProductPlan& plan, const Machine& machine);
 ADJOINT_API TensorMapLayout product_layout(const ProductMatrix& matrix, const void* data, DType dtype,
                                            std::int32_t lines = kProductBlock);
 
-/// Whether the copy engine can read the matrix at `data`, whose lines follow each other.
+/// True if the copy engine can read the matrix at `data`, whose lines follow each other.
 ADJOINT_API bool product_is_aligned(const ProductMatrix& matrix, std::int64_t element_bytes, const void* data);
 
 /// Bytes of the copies of factors whose lines the copy engine cannot read.

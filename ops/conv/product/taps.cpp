@@ -20,8 +20,8 @@ struct TapPlace {
 };
 
 TapPlace tap_place(const ConvGeometry& g, std::size_t axis, std::int64_t tap) {
-  if (g.stride[axis] > 1) return {tap % g.stride[axis], tap / g.stride[axis]};
-  return {0, tap * g.dilation[axis] - g.padding[axis]};
+  if (g.stride.in_plane(axis) > 1) return {tap % g.stride.in_plane(axis), tap / g.stride.in_plane(axis)};
+  return {0, tap * g.dilation.in_plane(axis) - g.padding.in_plane(axis)};
 }
 
 /// A matrix of channels; their planes are rows of positions and samples, `residues` rows one after another.
@@ -58,15 +58,15 @@ bool plan_tapwise(const ConvGeometry& g, Arithmetic arithmetic, const Machine& m
   p.element_bytes = size;
   p.depth_block = kProductLineBytes / size;
   p.column_block = kProductBlock;
-  const std::int64_t samples = plan.feature.padded_samples, width = g.feature[1] * samples;
+  const std::int64_t samples = plan.feature.padded_samples, width = g.feature.w * samples;
   // The copy engine would fill up features with zeros, and these would meet other positions of the image.
   if (width % p.depth_block != 0) return false;
   const Extent2 residues = strided ? plan.image.residues : Extent2{1, 1};
-  const Extent2 blocks = strided ? plan.image.blocks : g.image;
+  const Extent2 blocks = strided ? plan.image.blocks : g.image.plane();
   for (const std::int64_t elements : {plan.image.numel(), plan.feature.numel(), g.filter_numel()}) {
     if (elements * size > kMostCopyBytes) return false;
   }
-  p.rows = planes_of(g.feature_channels, 1, g.feature[0], width);
+  p.rows = planes_of(g.feature_channels, 1, g.feature.h, width);
   p.columns = planes_of(g.image_channels, residues[0] * residues[1], blocks[0], blocks[1] * samples);
   const std::int64_t of_tap = g.feature_channels * g.image_channels;
   p.result = {.lines = g.taps() * g.feature_channels,
@@ -77,7 +77,7 @@ bool plan_tapwise(const ConvGeometry& g, Arithmetic arithmetic, const Machine& m
   p.rows_by_depth = p.columns_by_depth = true;
   p.taps = static_cast<std::int32_t>(g.taps());
   for (std::int32_t tap = 0; tap < p.taps; ++tap) {
-    const TapPlace h = tap_place(g, 0, tap / g.kernel[1]), w = tap_place(g, 1, tap % g.kernel[1]);
+    const TapPlace h = tap_place(g, 0, tap / g.kernel.w), w = tap_place(g, 1, tap % g.kernel.w);
     constexpr std::int64_t kMost = std::numeric_limits<std::int16_t>::max();
     const std::int64_t residue = h.residue * residues[1] + w.residue;
     if (std::max(std::abs(h.block), residue) > kMost || std::abs(w.block * samples) >= kMostShift) return false;
@@ -88,7 +88,7 @@ bool plan_tapwise(const ConvGeometry& g, Arithmetic arithmetic, const Machine& m
                     .rows = g.feature_channels,
                     .column_samples = g.taps(),
                     .columns = g.image_channels,
-                    .depth_samples = g.feature[0],
+                    .depth_samples = g.feature.h,
                     .depth = width},
                    machine, p)) {
     return false;

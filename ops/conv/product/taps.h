@@ -1,8 +1,8 @@
-// The schedule of conv_weight tap by tap: for each tap a product of matrices (plan.h) over positions and
-// samples. Samples follow positions in copies of both operands (layouts/samples_last.h), where a tap moves the image by
-// whole positions, so that blocks of both come by the copy engine wherever a tap begins. Results are apart by taps;
-// another kernel puts taps last, and adds slices up. For small planes and large batches: whatever kernel reads rows of
-// positions has few of them there.
+// The schedule of conv_weight tap by tap: for each tap a product of matrices (plan.h) over positions and samples.
+// Samples follow positions in copies of both operands (layouts/samples_last.h), where a tap moves the image by whole
+// positions, so the copy engine can copy blocks of both for every tap. Results are separate for each tap; another
+// kernel puts taps last, and adds slices up. For small planes and large batches, where kernels that read rows of
+// positions find few of them.
 //
 //     filter[f][c][tap] = sum over positions q, samples n of feature[f][q][n] * image[c][q * stride + tap][n]
 #pragma once

@@ -1,6 +1,6 @@
-// The schedule of the CUDA kernels for short sums: few products a result, for example where a network reads a picture,
-// or a 1 x 1 layer has few channels. Plain C++ for host and device, tested without a GPU; README.md describes how the
-// work is cut.
+// The schedule of the CUDA kernels for short sums: few products a result, for example in a network's first layer, or a
+// 1 x 1 layer with few channels. Plain C++ for host and device, tested without a GPU; README.md describes the division
+// of work.
 #pragma once
 
 #include <adjoint/core/base/divider.h>
@@ -32,7 +32,7 @@ struct ShortSumsPlan {
   Divider column_divider, row_divider, taps_divider, kernel_w_divider;
 
   std::int64_t blocks() const { return std::int64_t{tiles} * groups * channel_blocks; }
-  /// For a block: the terms, and the weights of each.
+  /// A block's terms, and the weights of each.
   std::int64_t smem_bytes() const { return std::int64_t{terms} * (16 + 4 * channel_block); }
 };
 

@@ -16,9 +16,9 @@ struct TapGather {
   std::int64_t count;                     // of each tap
   std::int64_t tap_stride, slice_stride;  // elements
   std::int32_t slices;
-  bool of_sums;         // results are float32 whatever the filter's dtype
+  bool of_sums;         // results are float32 for every dtype of the filter
   std::int32_t run;     // of a block of threads, a multiple of 16 elements
-  std::int32_t vector;  // elements that are read at once: 16 bytes, or one
+  std::int32_t vector;  // elements of one access: 16 bytes, or one
   Divider taps;
 };
 

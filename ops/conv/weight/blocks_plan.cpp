@@ -14,17 +14,17 @@ namespace {
 constexpr std::int32_t kChunkChannels = 8 * kChunkBlocks;
 constexpr std::int64_t kMostBlockExtent = std::int64_t{1} << 28;
 
-ChannelBlocks copy_of(const ConvGeometry& g, std::int64_t channels, const Extent2& extents, const Extent2& stride) {
+ChannelBlocks copy_of(const ConvGeometry& g, std::int64_t channels, const Extents& extents, const Extents& stride) {
   const auto number = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
   return {.images = g.batch,
           .groups = 1,
           .channels = number(channels),
           .chunks = number(ceil_div(channels, std::int64_t{kChunkChannels})),
           .chunk_blocks = kChunkBlocks,
-          .h = number(extents[0]),
-          .w = number(extents[1]),
-          .stride_h = number(stride[0]),
-          .stride_w = number(stride[1]),
+          .h = number(extents.h),
+          .w = number(extents.w),
+          .stride_h = number(stride.h),
+          .stride_w = number(stride.w),
           .flat_h = flat_extent(g, false, 0),
           .flat_w = flat_extent(g, false, 1)};
 }
@@ -38,10 +38,10 @@ void place_taps(const ConvGeometry& g, BlockedWeightPlan& p) {
   for (std::int32_t tap = 0; tap < p.taps; ++tap) {
     std::int64_t offset[2], residue[2];
     for (const std::size_t axis : {0U, 1U}) {
-      const std::int64_t index = axis == 0 ? tap / g.kernel[1] : tap % g.kernel[1];
-      const std::int64_t distance = index * g.dilation[axis] - g.padding[axis];
-      const std::int64_t block = floor_to(distance, g.stride[axis]);
-      offset[axis] = block / g.stride[axis];
+      const std::int64_t index = axis == 0 ? tap / g.kernel.w : tap % g.kernel.w;
+      const std::int64_t distance = index * g.dilation.in_plane(axis) - g.padding.in_plane(axis);
+      const std::int64_t block = floor_to(distance, g.stride.in_plane(axis));
+      offset[axis] = block / g.stride.in_plane(axis);
       residue[axis] = distance - block;
     }
     const std::int32_t block =
@@ -64,7 +64,7 @@ void place_taps(const ConvGeometry& g, BlockedWeightPlan& p) {
   }
 }
 
-/// Cuts rows and columns into tiles; the operand that needs less padding provides the rows, as long as stages overlap.
+/// Cuts rows and columns into tiles; the operand that needs less padding provides the rows, if stages overlap.
 void choose_rows(BlockedWeightPlan& p) {
   const auto tiles = [&](bool rows_are_image) {
     p.rows_are_image = rows_are_image;
@@ -108,8 +108,8 @@ double clocks_of_slices(const BlockedWeightPlan& p, const Machine& machine) {
 }
 
 /// Chooses the number of slices with which the sums are done soonest. Tensor cores round towards zero, so long sums are
-/// kept short: sums of more than kMostStages are sliced in any case, as long as the slices' sums take little memory.
-/// False if all choices are passed over (PlansAbove).
+/// kept short: sums of more than kMostStages are always sliced if the slices' sums need little memory. False if all
+/// choices are passed over (PlansAbove).
 bool cut_slices(const Machine& machine, BlockedWeightPlan& p) {
   constexpr std::int32_t kFewestStages = 4, kMostStages = 512, kMostSlices = 64;
   constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
@@ -138,12 +138,12 @@ bool plan_blocked_weight(const ConvGeometry& g, const Machine& machine, BlockedW
     return false;
   if (g.image_numel() == 0 || g.feature_numel() == 0) return false;
   for (const std::size_t axis : {0U, 1U}) {
-    if (std::max({g.image[axis], g.feature[axis], g.padding[axis], g.dilation[axis] * g.kernel[axis]}) >=
-        kMostBlockExtent)
+    if (std::max({g.image.in_plane(axis), g.feature.in_plane(axis), g.padding.in_plane(axis),
+                  g.dilation.in_plane(axis) * g.kernel.in_plane(axis)}) >= kMostBlockExtent)
       return false;
-    if (g.stride[axis] > kMostBlockExtent) return false;
+    if (g.stride.in_plane(axis) > kMostBlockExtent) return false;
   }
-  if (std::max({g.image_channels, g.feature_channels, g.batch, g.stride[0] * g.stride[1]}) >= kMostBlockExtent)
+  if (std::max({g.image_channels, g.feature_channels, g.batch, g.stride.h * g.stride.w}) >= kMostBlockExtent)
     return false;
   p.taps = static_cast<std::int32_t>(g.taps());
   p.image = copy_of(g, g.image_channels, g.image, g.stride);

@@ -104,7 +104,7 @@ struct BlockedWeightBoxes {
   std::int32_t row, column;
 };
 
-/// Whether a unit of a tile reads other boxes than the one before it: 0 or 1.
+/// 1 if a unit of a tile reads other boxes than the one before it, else 0.
 ADJOINT_HD inline BlockedWeightBoxes begins_boxes(const BlockedWeightPlan& p, std::int32_t unit) {
   const BlockedWeightUnit before = blocked_weight_unit(p, unit - 1), at = blocked_weight_unit(p, unit);
   const bool row = before.row != at.row, image = p.tap_list[before.tap].box != p.tap_list[at.tap].box;

@@ -16,14 +16,14 @@ constexpr int kLog2Piece = 4;  // units: shorter pieces than 64 bytes arrive at 
 constexpr double kBoxBytesPerClock = 28, kClocksPerRow = 2, kClocksPerBox = 150;
 
 /// The number of neighbouring taps along the width that are neighbouring rows: enough to reach all elements between
-/// positions, which are a stride apart, so that eight rows' values of four positions lie in different banks.
+/// positions, which are a stride apart, so that eight rows' values of four positions are in different banks.
 std::int32_t row_taps(const WeightPlan& p, std::int32_t taps_per_block) {
   std::int32_t taps = std::min(p.stride_w & -p.stride_w, 8);
   while (p.kernel_w % taps != 0 || taps_per_block % taps != 0) taps /= 2;
   return taps;
 }
 
-/// At least `units`, a multiple of four, so that the channels of eight rows lie in different banks.
+/// At least `units`, a multiple of four, so that the channels of eight rows are in different banks.
 std::int32_t pitch_units(const WeightPlan& p, std::int32_t units) {
   const std::int32_t period = std::min(8 * p.row_taps, 32);  // 4 row_taps modulo this
   units = (units + 3) / 4 * 4;
@@ -113,7 +113,7 @@ double box_stage_clocks(const WeightPlan& p, bool split) {
   const double positions = 1 << p.log2_positions(), products = split ? 3 : 1, size = 4.0 / p.unit_elements;
   const double tiles = positions / (8 * p.unit_elements) * (p.tile_rows / 64);  // wgmma's, of 64 rows, all columns
   const double matrix = tiles * products * p.tile_columns / 2;
-  // Halves that are apart take two reads.
+  // Halves that are apart need two reads.
   const double reads = p.unit_elements == 1 ? 1 : p.stride_w > 1 ? 2 : 1.5;
   const double box = static_cast<double>(p.residues * p.box_elements()) * size,
                feature = p.tile_columns * positions * size;

@@ -10,10 +10,10 @@
 
 namespace adjoint::cuda {
 
-/// plan_wgmma_weight() for stages that are boxes. Also false for an empty batch; if rows of features do not begin at
-/// multiples of 16 bytes, or a line of 128 bytes of them is not part of one row or one plane in any tile; and if rows
-/// of the image do not begin at such multiples, unless each is a plane of its own, without padding, and every second or
-/// fourth channel of a group begins at the same place.
+/// plan_wgmma_weight() for stages that are boxes. Returns false also for an empty batch; if rows of features do not
+/// begin at multiples of 16 bytes, or a line of 128 bytes of them is not part of one row or one plane in any tile; and
+/// if rows of the image do not begin at such multiples, unless each is a separate plane, without padding, and every
+/// second or fourth channel of a group begins at the same place.
 ADJOINT_API bool plan_boxed_weight(const ConvGeometry& geometry, Arithmetic arithmetic, const Machine& machine,
                                    WeightPlan& plan, WeightTile only = {});
 /// The tensor maps' layouts: for the image (row's piece, pieces, channels, rows, images), of the channels whose

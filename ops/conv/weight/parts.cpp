@@ -105,9 +105,13 @@ std::int32_t row_alignment(const WeightPlan& p) {
 
 bool supported(const ConvGeometry& g) {
   for (std::size_t axis = 0; axis < 2; ++axis) {
-    if (g.image[axis] >= kMaxExtent || g.feature[axis] >= kMaxExtent || g.padding[axis] >= kMaxExtent) return false;
-    if (g.kernel[axis] >= kMaxExtent || g.stride[axis] > 64 || g.dilation[axis] >= kMaxExtent) return false;
-    if (g.dilation[axis] * g.kernel[axis] >= kMaxExtent) return false;
+    if (g.image.in_plane(axis) >= kMaxExtent || g.feature.in_plane(axis) >= kMaxExtent ||
+        g.padding.in_plane(axis) >= kMaxExtent)
+      return false;
+    if (g.kernel.in_plane(axis) >= kMaxExtent || g.stride.in_plane(axis) > 64 ||
+        g.dilation.in_plane(axis) >= kMaxExtent)
+      return false;
+    if (g.dilation.in_plane(axis) * g.kernel.in_plane(axis) >= kMaxExtent) return false;
   }
   return g.image_plane() < kMaxPlane && g.feature_plane() < kMaxPlane && g.image_channels < kMaxExtent &&
          g.feature_channels < kMaxExtent && g.batch < kMaxExtent && g.filter_numel() > 0 &&
@@ -123,18 +127,18 @@ void set_geometry(const ConvGeometry& g, int unit_elements, WeightPlan& p) {
   p.row_taps = p.residues = 1;
   p.image_channels = narrow(g.image_channels_per_group());
   p.feature_channels = narrow(g.feature_channels_per_group());
-  p.image_h = narrow(g.image[0]);
-  p.image_w = narrow(g.image[1]);
-  p.feature_h = narrow(g.feature[0]);
-  p.feature_w = narrow(g.feature[1]);
-  p.kernel_h = narrow(g.kernel[0]);
-  p.kernel_w = narrow(g.kernel[1]);
-  p.stride_h = narrow(g.stride[0]);
-  p.stride_w = narrow(g.stride[1]);
-  p.padding_h = narrow(g.padding[0]);
-  p.padding_w = narrow(g.padding[1]);
-  p.dilation_h = narrow(g.dilation[0]);
-  p.dilation_w = narrow(g.dilation[1]);
+  p.image_h = narrow(g.image.h);
+  p.image_w = narrow(g.image.w);
+  p.feature_h = narrow(g.feature.h);
+  p.feature_w = narrow(g.feature.w);
+  p.kernel_h = narrow(g.kernel.h);
+  p.kernel_w = narrow(g.kernel.w);
+  p.stride_h = narrow(g.stride.h);
+  p.stride_w = narrow(g.stride.w);
+  p.padding_h = narrow(g.padding.h);
+  p.padding_w = narrow(g.padding.w);
+  p.dilation_h = narrow(g.dilation.h);
+  p.dilation_w = narrow(g.dilation.w);
 }
 
 void set_tile(WeightPlan& p, int log2_tile_n, int log2_tile_h, int log2_tile_w) {

@@ -75,9 +75,9 @@ bool build_tap_blocks(WeightPlan& plan, std::int32_t taps_per_block, TapBlockSiz
 bool build_box_blocks(WeightPlan& plan, std::int32_t taps_per_block, TapBlockSizes& sizes);
 /// Finds the residues; false if rows of the image do not begin where the copy engine can begin.
 bool rows_take_boxes(WeightPlan& plan);
-/// Whether lines of 128 bytes of features are contiguous and begin where it can begin.
+/// True if lines of 128 bytes of features are contiguous and begin where it can begin.
 bool tile_takes_boxes(const WeightPlan& plan);
-/// Clocks of a stage of boxes, by whichever of the multiprocessor's parts is busiest.
+/// Clocks of a stage of boxes, by the busiest of the multiprocessor's parts.
 double box_stage_clocks(const WeightPlan& plan, bool split);
 
 /// Clocks of all stages of a wgmma kernel's plan, by the model that chose it.

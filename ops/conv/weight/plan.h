@@ -4,18 +4,18 @@
 //   padding + tap * dilation]
 //
 // is a product whose rows are (tap, image channel), whose columns are feature channels and whose summed index runs over
-// positions, which lie contiguous in both operands. A block computes kRows x kColumns of it for one split of the
-// positions: stage by stage it keeps a tile of tile_h x tile_w positions of each of its feature channels, and of its
-// image channels what its taps read at those positions; where planes are small, of tile_n images at once. The image is
+// positions, which are contiguous in both operands. A block computes kRows x kColumns of it for one split of the
+// positions: stage by stage it keeps a tile of tile_h x tile_w positions of each of its feature channels, and the
+// elements of its image channels that its taps read there; for small planes, of tile_n images together. The image is
 // split into planes by its position mod stride, so that a row reads at unit stride at one constant offset. Rows are
 // ordered by tap within a block of channels: neighbouring rows are neighbouring channels. The number of splits depends
 // on the shape alone, and partial sums are added in order.
 //
 // Three kernels share this walk: weight/cuda/mma/kernel.cuh (mma.sync, sm_80 and later), weight/cuda/copied/kernel.cuh
-// (wgmma, sm_90a) and weight/cuda/boxes/kernel.cuh, whose stages the copy engine brings (`boxes`). A box is the image
-// as it lies, line by line of all of the block's channels, not split by the stride: positions are a stride apart. Where
-// the stride is even, neighbouring taps are neighbouring rows, so that a fragment's values lie in different banks all
-// the same.
+// (wgmma, sm_90a) and weight/cuda/boxes/kernel.cuh, whose stages the copy engine brings (`boxes`). A box is the
+// unchanged image, line by line of all of the block's channels, not split by the stride: positions are a stride apart.
+// If the stride is even, neighbouring taps are neighbouring rows, so a fragment's values still fall into different
+// banks.
 #pragma once
 
 #include <adjoint/core/base/export.h>
@@ -36,10 +36,10 @@ struct WeightTile {
   int rows, columns;
 };
 inline constexpr WeightTile kWeightTiles[] = {{256, 128}, {256, 64}, {256, 32}, {256, 8}};
-/// Of the wgmma kernels: two warpgroups share a tile's rows.
+/// For the wgmma kernels: two warpgroups share a tile's rows.
 inline constexpr WeightTile kWgmmaWeightTiles[] = {{256, 128}, {128, 128}, {384, 64}, {256, 64},
                                                    {128, 64},  {768, 32},  {384, 32}, {384, 16}};
-/// Whether a thread's registers hold sums, totals and places of rows, which float32 needs.
+/// True if a thread's registers hold sums, totals and places of rows, which float32 needs.
 ADJOINT_HD constexpr bool wgmma_weight_splits(WeightTile tile) { return tile.rows / 128 * (tile.columns + 2) <= 200; }
 /// The fewest positions of a wgmma kernel's stage, a power of two of at most 128: a line of 128 bytes, and enough
 /// features in flight for each loader.
@@ -63,7 +63,7 @@ struct WeightPlan {
   std::int32_t image_h, image_w, feature_h, feature_w;
   std::int32_t kernel_h, kernel_w, stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w;
   std::int32_t tile_rows, tile_columns;                // of the product
-  std::int32_t log2_tile_n, log2_tile_h, log2_tile_w;  // positions of a stage; mma.sync's take one image
+  std::int32_t log2_tile_n, log2_tile_h, log2_tile_w;  // positions of a stage; mma.sync's have one image
   std::int32_t tiles_n, tiles_h, tiles_w;
   std::int64_t stages;  // tiles_n * tiles_h * tiles_w
   std::int32_t splits;
@@ -106,7 +106,7 @@ struct WeightPlan {
   }
   /// Boxes: positions in a line of 128 bytes of features.
   ADJOINT_HD std::int32_t line_positions() const { return 32 * unit_elements; }
-  /// Boxes: whether such a line holds several rows of a plane, all of it.
+  /// Boxes: true if such a line holds several rows of a plane, all of it.
   ADJOINT_HD bool joins_rows() const { return 1 << log2_tile_w < line_positions(); }
 };
 
@@ -223,10 +223,10 @@ ADJOINT_HD inline WeightItem weight_item(const WeightPlan& p, std::uint32_t item
   return {n, row * p.stride_h + plane_h, col * p.stride_w + plane_w, (plane * p.rows + row) * p.cols + col};
 }
 
-/// Elements of the image that a wgmma kernel copies at once if rows' alignment allows `vector`.
+/// Elements of the image that one copy of a wgmma kernel moves if rows' alignment allows `vector`.
 ADJOINT_HD inline std::int32_t wgmma_image_vector(const WeightPlan& p, std::int32_t vector) {
   if (p.stride_w == 1) return vector;
-  // Halves are sorted by plane on the way; float32 is copied one by one, asynchronously.
+  // Halves are sorted by plane during the copy; float32 is copied one by one, asynchronously.
   bool sorts = p.unit_elements == 2 && p.planes_w == p.stride_w;
   for (std::int32_t b = 0; b < p.tap_blocks; ++b) sorts = sorts && p.tap_block[b].first_plane_w == 0;
   if (!sorts) return 1;

@@ -17,7 +17,7 @@ constexpr std::int64_t kMaxItems = 4096;  // of weight_item(): 8 bytes of shared
 
 double wide(std::int64_t value) { return static_cast<double>(value); }
 
-/// The ring takes all the shared memory. Items' rows and columns are packed in 16 bits each.
+/// The ring uses all the shared memory. Items' rows and columns are packed in 16 bits each.
 bool build_stage(WeightPlan& p, std::int32_t taps_per_block, bool split, TapBlockSizes& sizes) {
   if (p.boxes) {
     if (!build_box_blocks(p, taps_per_block, sizes)) return false;
@@ -47,7 +47,7 @@ double stage_bytes(const WeightPlan& p) {
   return image * sectors(wide(p.cols * p.planes_w) * size) + feature * sectors(feature_row);
 }
 
-/// The clocks of one stage, by whichever of the multiprocessor's parts is busiest.
+/// The clocks of one stage, by the busiest of the multiprocessor's parts.
 double stage_clocks(const WeightPlan& p, bool split) {
   const double positions = 1 << p.log2_positions(), unit_bytes = 4, products = split ? 3 : 1;
   const double tiles = positions / (8 * p.unit_elements) * (p.tile_rows / 64);  // wgmma's, of 64 rows, all columns
@@ -71,7 +71,7 @@ double stage_clocks(const WeightPlan& p, bool split) {
 
 double model_clocks(const WeightPlan& p, double stage, const Machine& machine) {
   const double waves = wide(ceil_div(p.blocks_per_split() * p.splits, std::int64_t{machine.multiprocessors}));
-  // A tile's rows lie apart: one takes as long as kRowColumns columns, whether it is written or added to others.
+  // A tile's rows are apart: writing one, or adding it to others, costs as much as kRowColumns columns.
   constexpr double kRowColumns = 100, kAdding = 1.3;
   const double tile = wide(p.tile_rows) * (p.tile_columns + kRowColumns) * 4;
   const double start = 3000 + tile / kBytesPerClock;
@@ -105,7 +105,7 @@ struct Search {
     return stage * blocks * wide(candidate.stages) / machine.multiprocessors;
   }
 
-  /// Tries whole waves of blocks with a stage of that many clocks. Returns whether some would be the best so far, and
+  /// Tries whole waves of blocks with a stage of that many clocks. Returns true if some would be the best so far, and
   /// keeps them if `keeps`.
   bool try_splits(double stage, bool keeps) {
     bool any = false;
@@ -146,7 +146,7 @@ struct Search {
       candidate.block_channels = static_cast<std::int32_t>(channels);
       candidate.channel_blocks = static_cast<std::int32_t>(ceil_div(candidate.image_channels, channels));
       candidate.tap_blocks = static_cast<std::int32_t>(ceil_div(taps, per_block));
-      if (!try_splits(stage, false)) continue;  // building takes the longest
+      if (!try_splits(stage, false)) continue;  // building is slowest
       if (build_stage(candidate, per_block, split, sizes)) try_splits(clocks_of_stage(candidate, split), true);
     }
   }
@@ -157,7 +157,7 @@ struct Search {
       const int positions = candidate.boxes ? candidate.line_positions()
                                             : wgmma_weight_positions(candidate.tile_columns, candidate.unit_elements);
       if (1 << log2_positions < positions) continue;
-      for (int w = log2_positions; w >= log2_least_w; --w) {  // of equals the widest, which takes fewer instructions
+      for (int w = log2_positions; w >= log2_least_w; --w) {  // the widest of equals, which needs fewer instructions
         for (int h = 0; h <= log2_positions - w; ++h) {
           set_tile(candidate, log2_positions - w - h, h, w);
           if (candidate.stages < kMaxStages && (!candidate.boxes || tile_takes_boxes(candidate))) try_blocks();

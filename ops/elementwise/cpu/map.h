@@ -17,8 +17,7 @@
 #include <type_traits>
 
 // An operand may be the result itself, but never overlaps it shifted. Without this promise GCC checks for overlap at
-// run time, and does not vectorise if the result is an operand. clang has no such promise that does not warn where it
-// cannot be used.
+// run time, and does not vectorise if the result is an operand. clang's equivalent warns wherever it cannot be used.
 #if defined(__clang__)
 #define ADJOINT_INDEPENDENT_ITERATIONS
 #else
@@ -36,7 +35,7 @@ struct SpanLoop {
 };
 
 /// Feeds all of `out` (contiguous) and the operands (any strides) to `loop`, in parallel. If `widens`, the operands and
-/// the result, unless it is bool, are of a 16-bit format and the loop is float32's: blocks are converted on the way.
+/// the result, unless it is bool, have a 16-bit format, and the loop runs on blocks converted to float32.
 void run_spans(std::span<const Tensor> in, Tensor& out, const SpanLoop& loop, bool widens = false);
 
 /// The number of elements that are computed together. Every element passes the same loop of a fixed count, so its

@@ -45,7 +45,7 @@ class Buffer {
   std::int64_t bytes_ = 0;
 };
 
-/// This thread's own scratch memory, of at least this size; kept for its next task.
+/// This thread's scratch memory, of at least this size; kept for its next task.
 template <class T>
 T* thread_scratch(std::int64_t elements) {
   thread_local Buffer buffer;

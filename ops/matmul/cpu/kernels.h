@@ -32,11 +32,11 @@ inline constexpr std::int64_t kTileInner = 256;
 /// Elements of scratch memory that a tile needs.
 inline constexpr std::int64_t kTileScratch = kTilePositions * (kTileInner + kTileRows);
 
-/// result[lane][v] += sum over n, h, w of vectors[n, h, w][v] * scalars[lane][n, h, w].
+/// result[lane][v] += sum over n, d, h, w of vectors[n, d, h, w][v] * scalars[lane][n, d, h, w].
 struct OuterProduct {
-  std::int64_t extent[3];       // n, h, w
-  std::int64_t vector_step[3];  // elements
-  std::int64_t scalar_step[3];
+  std::int64_t extent[4];       // n, d, h, w
+  std::int64_t vector_step[4];  // elements
+  std::int64_t scalar_step[4];
   std::int64_t lane_step;
 };
 

@@ -4,8 +4,8 @@
 //   C (channels, positions) = B (inner, channels)^T * A (inner, positions)
 //
 // A panel of A holds kPanelVectors vectors of positions for each inner index; a block of B holds up to kMaxBlock
-// channels. Everything here has internal linkage and uses nothing of the standard library: otherwise a function that
-// one file emits with AVX-512 instructions could become the copy that the whole program calls.
+// channels. All functions here have internal linkage and do not use the standard library: otherwise a function that one
+// file emits with AVX-512 instructions could become the copy that the whole program calls.
 #pragma once
 
 #include <cstdint>

@@ -26,23 +26,27 @@ void transpose(Index channels, Index positions, const T* from, Index channel_ste
 template <class T, int vectors, int lanes>
 void accumulate(const OuterProduct& product, const T* vector_operand, const T* scalar_operand, T* result, Index pitch) {
   Vector<T> sums[lanes][vectors] = {};
-  const Index vector_step = product.vector_step[2], scalar_step = product.scalar_step[2], lane_step = product.lane_step;
+  const Index vector_step = product.vector_step[3], scalar_step = product.scalar_step[3], lane_step = product.lane_step;
   for (Index n = 0; n < product.extent[0]; ++n) {
-    for (Index h = 0; h < product.extent[1]; ++h) {
-      const T* a = vector_operand + n * product.vector_step[0] + h * product.vector_step[1];
-      const T* b = scalar_operand + n * product.scalar_step[0] + h * product.scalar_step[1];
-      for (Index w = 0; w < product.extent[2]; ++w) {
-        Vector<T> left[vectors];
+    for (Index d = 0; d < product.extent[1]; ++d) {
+      for (Index h = 0; h < product.extent[2]; ++h) {
+        const T* a =
+            vector_operand + n * product.vector_step[0] + d * product.vector_step[1] + h * product.vector_step[2];
+        const T* b =
+            scalar_operand + n * product.scalar_step[0] + d * product.scalar_step[1] + h * product.scalar_step[2];
+        for (Index w = 0; w < product.extent[3]; ++w) {
+          Vector<T> left[vectors];
 #pragma GCC unroll 8
-        for (int v = 0; v < vectors; ++v) left[v] = load(a + v * kLanes<T>);
+          for (int v = 0; v < vectors; ++v) left[v] = load(a + v * kLanes<T>);
 #pragma GCC unroll 8
-        for (int j = 0; j < lanes; ++j) {
-          const T right = b[j * lane_step];
+          for (int j = 0; j < lanes; ++j) {
+            const T right = b[j * lane_step];
 #pragma GCC unroll 8
-          for (int v = 0; v < vectors; ++v) sums[j][v] += left[v] * right;
+            for (int v = 0; v < vectors; ++v) sums[j][v] += left[v] * right;
+          }
+          a += vector_step;
+          b += scalar_step;
         }
-        a += vector_step;
-        b += scalar_step;
       }
     }
   }

@@ -64,33 +64,34 @@ void tiled_product(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
 template <class T>
 void summed_product(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
   const std::int64_t inner = a.tensor.size(2);
-  OuterSums<T> sums(out.size(0), 1, {b.tensor.data<T>(), out.size(2), 1, inner},
-                    {a.tensor.data<T>(), out.size(1), 1, inner});
-  ScratchVector<PlaneBox> chunks;
+  OuterSums<T> sums(out.size(0), 1, {b.tensor.data<T>(), out.size(2), 1, 1, inner},
+                    {a.tensor.data<T>(), out.size(1), 1, 1, inner});
+  ScratchVector<VolumeBox> chunks;
   for (std::int64_t begin = 0, step = sums.chunk_positions(); begin < inner; begin += step) {
-    chunks.push_back({{0, 1}, {0, 1}, {begin, std::min(begin + step, inner)}});
+    chunks.push_back({{0, 1}, {0, 1}, {0, 1}, {begin, std::min(begin + step, inner)}});
   }
   sums.add(
-      chunks, [](const PlaneBox& chunk) { return chunk; },
-      [](const PlaneBox& chunk, std::int64_t) {
-        const PairedPositions::Side side{0, chunk.w.begin, 1, 1};
-        return PairedPositions{chunk.n, 1, chunk.w.size(), side, side};
+      chunks, [](const VolumeBox& chunk) { return chunk; },
+      [](const VolumeBox& chunk, std::int64_t) {
+        const PairedPositions::Side side{{0, 0, chunk.w.begin}, {1, 1, 1}};
+        return PairedPositions{chunk.n, 1, 1, chunk.w.size(), side, side};
       });
   sums.write(out.mutable_data<T>());
 }
 
 }  // namespace
 
-ScratchVector<ProductTile> product_tiles(const ProductShape& shape, std::int64_t panel) {
-  constexpr std::int64_t kEnough = 16;
+ScratchVector<ProductTile> product_tiles(const ProductShape& shape, std::int64_t panel, std::int64_t products) {
+  constexpr std::int64_t kEnough = 16;  // of all products together
+  const std::int64_t enough = ceil_div(kEnough, products);
   ScratchVector<ProductTile> result;
   if (shape.positions == 0 || shape.rows == 0) return result;
   // Positions are split before rows, because every tile fills its own panels.
   const std::int64_t panels = ceil_div(shape.positions, panel);
   std::int64_t row_tiles = ceil_div(shape.rows, kTileRows);
-  const std::int64_t wanted = ceil_div(kEnough, shape.groups * row_tiles);
+  const std::int64_t wanted = ceil_div(enough, shape.groups * row_tiles);
   const std::int64_t tiles = std::min(panels, std::max(ceil_div(shape.positions, kTilePositions), wanted));
-  row_tiles = std::min(shape.blocks, std::max(row_tiles, ceil_div(kEnough, shape.groups * tiles) / 2));
+  row_tiles = std::min(shape.blocks, std::max(row_tiles, ceil_div(enough, shape.groups * tiles) / 2));
   result.reserve(static_cast<std::size_t>(shape.groups * tiles * row_tiles));
   for (std::int64_t group = 0; group < shape.groups; ++group) {
     for (std::int64_t tile = 0; tile < tiles; ++tile) {

@@ -13,8 +13,8 @@
 namespace adjoint::cpu {
 
 /// The product's tiles, of panels of this many positions. They have about equal size, and large products have enough
-/// for any number of threads.
-ScratchVector<ProductTile> product_tiles(const ProductShape& shape, std::int64_t panel);
+/// for any number of threads, together with the other products that run at the same time: `products` with this one.
+ScratchVector<ProductTile> product_tiles(const ProductShape& shape, std::int64_t panel, std::int64_t products = 1);
 
 /// out = a b; T is float or double. The operands are dense and not empty, and at most one is transposed.
 template <class T>

@@ -72,6 +72,36 @@ void copy_rows_masked(Index rows, const T* from, Index step, Inside valid, Index
 }
 #endif
 
+#if !defined(__AVX512F__)
+// `count` elements of each row, whose number the compiler knows.
+template <Index count, class T>
+inline void copy_short_rows(Index rows, const T* from, Index step, T* to, Index pitch) {
+  for (Index row = 0; row < rows; ++row) __builtin_memcpy(to + row * pitch, from + row * step, count * sizeof(T));
+}
+
+// copy_rows for short rows, as small images have: one decision for all rows, whose copies need no loop of their own.
+template <class T>
+void copy_rows_of_at_most_8(Index rows, const T* from, Index step, Inside valid, Index length, T* to, Index pitch) {
+  for (Index i = 0; i < length; ++i) {
+    if (i >= valid.begin && i < valid.end) continue;
+    for (Index row = 0; row < rows; ++row) to[row * pitch + i] = T{};
+  }
+  from += valid.begin;
+  to += valid.begin;
+  switch (valid.end - valid.begin) {
+    case 1: return copy_short_rows<1>(rows, from, step, to, pitch);
+    case 2: return copy_short_rows<2>(rows, from, step, to, pitch);
+    case 3: return copy_short_rows<3>(rows, from, step, to, pitch);
+    case 4: return copy_short_rows<4>(rows, from, step, to, pitch);
+    case 5: return copy_short_rows<5>(rows, from, step, to, pitch);
+    case 6: return copy_short_rows<6>(rows, from, step, to, pitch);
+    case 7: return copy_short_rows<7>(rows, from, step, to, pitch);
+    case 8: return copy_short_rows<8>(rows, from, step, to, pitch);
+    default: return;
+  }
+}
+#endif
+
 // Rows of a panel, `pitch` apart, from rows `step` apart.
 template <class T>
 void copy_rows(Index rows, const T* from, Index step, Inside valid, Index length, T* to, Index pitch) {
@@ -80,6 +110,7 @@ void copy_rows(Index rows, const T* from, Index step, Inside valid, Index length
   if (length <= 2 * kLanes<T>) return copy_rows_masked<2>(rows, from, step, valid, length, to, pitch);
   copy_rows_masked<3>(rows, from, step, valid, length, to, pitch);
 #else
+  if (length <= 8) return copy_rows_of_at_most_8(rows, from, step, valid, length, to, pitch);
   for (Index row = 0; row < rows; ++row) copy_row(from + row * step, valid, length, to + row * pitch);
 #endif
 }
@@ -128,7 +159,7 @@ const T* product_tile(const ProductShape& shape, const ProductTile& tile, const 
   Panels<T> panels{scratch, 0, ceil_div(positions, kPanel<T>), 0};
   panels.last_width = ceil_div(positions - (panels.count - 1) * kPanel<T>, kLanes<T>) * kLanes<T>;
   Index first = 0;
-  do {  // runs once even if there is nothing to add up; the sums are then zero
+  do {  // runs once even for an empty sum, which is zero
     panels.inner = minimum(kTileInner, shape.inner - first);
     fill(first, panels);
     zero_tail(panels, positions);

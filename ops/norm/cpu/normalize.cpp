@@ -15,7 +15,7 @@
 namespace adjoint::cpu {
 namespace {
 
-constexpr int kBlock = 256, kPart = 16;  // an activation is computed for kPart elements at once
+constexpr int kBlock = 256, kPart = 16;  // an activation is computed for kPart elements at a time
 constexpr std::int64_t kMostTasks = 64;  // tasks with separate sums
 
 template <class A>
@@ -326,7 +326,7 @@ void find_gradients(std::span<const Tensor> in, std::span<Tensor> out, const Nor
   const bool writes = dx != nullptr || dresidual != nullptr, shared = dx != nullptr && !attr.given;
   const bool needs_sums = shared || out[1].numel() > 0 || out[2].numel() > 0;
 
-  // Each task adds up its own channel sums. Rows with statistics of their own are finished in the same pass.
+  // Each task adds up its own channel sums. Rows with separate statistics are finished in the same pass.
   ScratchVector<ScratchVector<Sums>> all(static_cast<std::size_t>((rows + grain - 1) / grain));
   parallel_ranges(rows, grain, [&](std::int64_t begin, std::int64_t end) {
     ChannelSums<compute_t<T>> task_sums(needs_sums ? channels : 0);

@@ -1,8 +1,8 @@
-// Normalisation of tensors whose channels are neighbours in memory, as in channels_last: how a tensor of (samples,
-// positions, channels) becomes blocks, and what a thread reads. For .cu files.
+// Normalisation of tensors whose channels are neighbours in memory, as in channels_last: the division of a tensor of
+// (samples, positions, channels) into blocks, and a thread's reads. For .cu files.
 //
 // A thread keeps a pack of neighbouring channels, with their statistics, weights and biases in registers, and walks
-// over positions. Shapes and types alone determine which. Norm sees every channel as a row of its own (depth 1).
+// over positions. Shapes and types alone determine which. Norm sees every channel as a separate row (depth 1).
 #pragma once
 
 #include <adjoint/ops/norm/cuda/rows.cuh>

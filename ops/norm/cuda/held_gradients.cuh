@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kHeldThreads<T>, sizeof(T) == 2 ? 2 : 3)
     return row < place.end ? norm.statistics[row] : Statistics<A>{A{0}, A{0}, A{1}};
   };
   // Past a row's end all values are zeros, and so are their contributions. For 16-bit numbers, whose rounding is far
-  // above float32's, normal() takes one instruction.
+  // above float32's, normal() is one instruction.
   const auto normal = [&](const Found& found, A shift, A x) {
     return kIsShort ? x * found.rstd + shift : norm.normal(x, found.of, found.rstd);
   };

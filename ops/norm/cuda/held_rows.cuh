@@ -12,7 +12,8 @@
 
 namespace adjoint::cuda::norm {
 
-// How blocks share rows: a group of `lanes` threads takes one row at a time, in turn with the block's other groups.
+// The division of rows among blocks: a group of `lanes` threads handles one row at a time, in turn with the block's
+// other groups.
 struct HeldRows {
   std::int64_t rows = 1, length = 1, a_block = 1;
   int lanes = 1;
@@ -20,7 +21,7 @@ struct HeldRows {
   std::int64_t blocks() const { return (rows + a_block - 1) / a_block; }
 };
 
-// At most 32 elements of a row per thread: a warp has 1,024, and computes its sums alone. Float32's copies take twice
+// At most 32 elements of a row per thread: a warp has 1,024, and computes its sums alone. Float32's copies need twice
 // the shared memory, so smaller blocks fill a multiprocessor better.
 template <class T>
 inline constexpr int kHeldThreads = sizeof(T) == 2 ? 256 : 128;
@@ -82,7 +83,7 @@ class HeldCopies {
   __device__ Loaded read(int tensor, int p) const {
     return *reinterpret_cast<const Loaded*>(mine_ + at_ * kStageBytes + (tensor * kPacks + p) * (kBlock * 16));
   }
-  // Starts copying another row, or zeros if there is none, and zeros past its end.
+  // Starts copying another row, or zeros if there is no other row, and zeros past its end.
   __device__ void fetch() {
     const std::uint32_t to = ptx::shared_address(mine_ + into_ * kStageBytes);
 #pragma unroll
@@ -112,7 +113,7 @@ class HeldCopies {
 };
 
 // A row's weights or biases in shared memory, because all groups use the same ones and registers are scarce;
-// `otherwise` if there are none.
+// `otherwise` if they are absent.
 template <class T, int kPacks>
 class HeldChannels {
  public:

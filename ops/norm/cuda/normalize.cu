@@ -95,7 +95,7 @@ __device__ void finish(const Norm<T>& norm, const Span<kPack<T>, kWhole>& span, 
 }
 
 // kFinds: pieces are rows, whose statistics are computed first, and stored. Blocks per multiprocessor: 0 sets no
-// minimum, while 1 would let a thread take more registers.
+// minimum, while 1 would let a thread use more registers.
 template <class T, bool kFinds, bool kWhole>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 3 : 0)
     norm_write(const __grid_constant__ Norm<T> norm, const __grid_constant__ Pieces pieces,

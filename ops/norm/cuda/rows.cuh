@@ -91,7 +91,7 @@ struct Place {
   }
 };
 
-// Neighbours that move at once: a piece's elements among kV elements of the tensor from `at` on. If pieces are whole
+// Neighbours that move together: a piece's elements among kV elements of the tensor from `at` on. If pieces are whole
 // and aligned packs (kWhole), all kV belong to the piece, so loads need no branch and overlap; a branch around each
 // load would wait for it.
 template <int kV, bool kWhole>
@@ -155,7 +155,7 @@ struct Norm {
     return load_pack(from + span.at, span, kWhole || aligned);
   }
   __device__ static void widen(const Loaded& from, A (&to)[kV]) {
-    if constexpr (std::is_same_v<T, bfloat16>) {  // one instruction each; extracting a half first takes two
+    if constexpr (std::is_same_v<T, bfloat16>) {  // one instruction each; extracting a half first needs two
       const auto words = std::bit_cast<std::array<std::uint32_t, kV / 2>>(from);
 #pragma unroll
       for (int v = 0; v < kV; v += 2) {
@@ -219,7 +219,7 @@ struct Norm {
   // The coefficients with which normal() maps distances that are `offset` from value - mean - rest. If the row has one
   // weight and bias, they are included.
   __device__ Affine<A> affine(A offset, const Statistics<A>& s, const Line<A>& line) const {
-    // An infinite scale or weight makes a distance infinite by itself, and would turn the remaining term into NaN.
+    // An infinite scale or weight already makes a distance infinite, and would turn the remaining term into NaN.
     const auto times = [](A shift, A by) { return shift == A{0} || std::isinf(by) ? A{0} : shift * by; };
     const A scale = rstd(s), shift = times(offset, scale);
     if (depth != 1) return {scale, shift};

@@ -1,8 +1,8 @@
 // The stages of a reduction on the CPU, for any rule (combine.h).
 //
 // A chunk is rows of `inner` elements. They are dealt to lanes, element i of the chunk to lane i mod (m * inner), with
-// m rows side by side if rows are short: one loop that vectorises whatever the shape. Lanes add up in blocks of
-// kBlockSteps, so that rounding errors grow with two short sums and not with one long one; then the m rows fold, by
+// m rows side by side if rows are short: one loop that vectorises for every shape. Lanes add up in blocks of
+// kBlockSteps, so that rounding errors grow with two short sums instead of one long one; then the m rows are folded, by
 // halves, into one.
 #pragma once
 
@@ -62,7 +62,7 @@ void sum_lanes(const Rule& rule, const T* data, std::int64_t steps, std::int64_t
   for (std::int64_t l = 0; l < tail; ++l) sums[l] = rule.add(sums[l], rest[l]);
 }
 
-// A short row, in a few lanes of its own.
+// Sums a short row in a few separate lanes.
 template <class Rule, class T>
 typename Rule::Acc sum_short_row(const Rule& rule, const T* data, std::int64_t extent) {
   typename Rule::Acc sums[kRowLanes];

@@ -1,4 +1,4 @@
-// Reductions on CUDA: one kernel, whose policy says where elements come from and how they are combined. For .cu files.
+// Reductions on CUDA: one kernel, whose policy defines the source of elements and their combination. For .cu files.
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
@@ -14,7 +14,7 @@
 
 namespace adjoint::cuda {
 
-/// The number of neighbours that a thread reads at once: 16 bytes, if elements are numbers in memory.
+/// The number of neighbours that a thread reads together: 16 bytes, if elements are numbers in memory.
 template <class T>
 inline constexpr int kReducePack = std::is_arithmetic_v<T> || is_reduced_float<T>
                                        ? static_cast<int>(sizeof(T) == 1 ? 8 : 16 / sizeof(T))
@@ -31,8 +31,8 @@ __device__ Pack<T, V> load_pack(const T* data, std::int64_t pack, bool aligned) 
 }
 
 /// Elements in memory order. A source may compute instead: load(i) reads the data of element i, and value(that, i)
-/// computes it. Each element is requested once. kPack above 1: load_pack reads that many neighbours, at once if they
-/// are `aligned`; a source may also have values(), which computes all of them.
+/// computes it. Each element is requested once. kPack above 1: load_pack reads that many neighbours, in one access if
+/// they are `aligned`; a source may also have values(), which computes all of them.
 template <class T>
 struct Elements {
   using In = T;

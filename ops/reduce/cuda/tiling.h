@@ -1,7 +1,7 @@
-// How a block's threads share the work of a reduction stage: plain arithmetic, from shapes alone.
+// The division of a reduction stage among a block's threads: plain arithmetic, from shapes alone.
 //
 // An item is one chunk of rows and up to 32 columns of (outer, extent, inner). Its threads are arranged as (abreast,
-// columns), so each warp reads neighbouring elements, whatever the shape. A block holds as many items as fit.
+// columns), so each warp reads neighbouring elements for every shape. A block holds as many items as fit.
 #pragma once
 
 #include <adjoint/core/base/divider.h>
@@ -83,7 +83,7 @@ constexpr int reduce_abreast(std::int64_t extent, std::int64_t inner) {
 constexpr std::int64_t reduce_chunk_rows(std::int64_t extent, std::int64_t inner) {
   return reduce_abreast(extent, inner) * kRowsPerThread;
 }
-/// For `pack` neighbours that are read at once, and this many elements in total.
+/// For `pack` neighbours that one access reads, and this many elements in total.
 constexpr std::int64_t reduce_chunk_rows(std::int64_t extent, std::int64_t inner, std::int64_t pack,
                                          std::int64_t elements) {
   if (inner != 1 || pack == 1 || extent % pack != 0) return reduce_chunk_rows(extent, inner);

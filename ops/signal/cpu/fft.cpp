@@ -40,7 +40,7 @@ struct Lanes {
   friend Lanes operator*(const Lanes& a, const Lanes& b) { return Lanes(a.v * b.v); }
 };
 
-/// Unscaled transforms of n complex numbers, in either direction. Eigen's take n times the sum of n's prime factors. If
+/// Unscaled transforms of n complex numbers, in either direction. Eigen's need n times the sum of n's prime factors. If
 /// one of these is large, Bluestein's algorithm is used: x[t] w[t] convolved with conj w is the transform's conj w[k]
 /// X[k], with w[t] = exp(-pi i t^2 / n), by transforms of a power of two (Bluestein: "A linear filtering approach to
 /// the computation of discrete Fourier transform", 1970).
@@ -114,9 +114,9 @@ class ComplexTransform {
   std::vector<Bin> chirp_, filter_, product_, spectrum_;  // empty if Eigen's transform is used alone
 };
 
-/// Transforms of n real numbers, for Lanes::kCount rows at once. An even n is treated as n / 2 complex numbers x[2 t] +
-/// i x[2 t + 1]. Their transform Z gives X[k] = E + exp(-2 pi i k / n) O, where E and O are the transforms of the even
-/// and the odd elements: 2 E[k] = Z[k] + conj Z[n / 2 - k] and 2 i O[k] = Z[k] - conj Z[n / 2 - k].
+/// Transforms of n real numbers, for Lanes::kCount rows together. An even n is treated as n / 2 complex numbers x[2 t]
+/// + i x[2 t + 1]. Their transform Z gives X[k] = E + exp(-2 pi i k / n) O, where E and O are the transforms of the
+/// even and the odd elements: 2 E[k] = Z[k] + conj Z[n / 2 - k] and 2 i O[k] = Z[k] - conj Z[n / 2 - k].
 template <class T>
 class Transform {
  public:

@@ -16,23 +16,27 @@ are copied first. Calls run on the current stream. backend() says whether they g
 from adjoint.torch import registration as _registration  # registers torch.ops.adjoint
 from adjoint.torch.extension import backend
 from adjoint.torch.freezing import Frozen, freeze
-from adjoint.torch.functional import conv1d, conv2d, conv_transpose1d, conv_transpose2d
-from adjoint.torch.modules import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
+from adjoint.torch.functional import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
+from adjoint.torch.modules import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from adjoint.torch.native import get_precision, set_precision
 from adjoint.torch.replacement import Report, fuse, replace, restore
 
 __all__ = [
     "Conv1d",
     "Conv2d",
+    "Conv3d",
     "ConvTranspose1d",
     "ConvTranspose2d",
+    "ConvTranspose3d",
     "Frozen",
     "Report",
     "backend",
     "conv1d",
     "conv2d",
+    "conv3d",
     "conv_transpose1d",
     "conv_transpose2d",
+    "conv_transpose3d",
     "freeze",
     "fuse",
     "get_precision",

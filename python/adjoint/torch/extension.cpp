@@ -58,8 +58,8 @@ std::atomic<int> precision{ADJOINT_PRECISION_FLOAT32};
 
 // ---- Kernels
 
-/// The format in which conv_weight may write its result. Its caller must take a contiguous result too: where copies
-/// stand in for a kernel, and from a compiler.
+/// The format in which conv_weight may write its result. Its caller must accept a contiguous result too: copies may
+/// replace a kernel, and a compiler may return one.
 thread_local at::MemoryFormat filter_format = at::MemoryFormat::Contiguous;
 
 /// Sets filter_format while it lives.
@@ -193,14 +193,14 @@ Tensor call(Role yields, const Tensor& first, const Tensor& second, const Tensor
                         steps.activation.kind, steps.activation.parameter);
 }
 
-/// Returns the operands that an operator takes, in its order.
+/// Returns an operator's operands, in its order.
 std::array<Role, 2> takes(Role yields) {
   if (yields == kImage) return {kFeature, kFilter};
   if (yields == kFeature) return {kImage, kFilter};
   return {kImage, kFeature};
 }
 
-/// Computes the activation by PyTorch, in a pass of its own.
+/// Computes the activation by PyTorch, in a separate pass.
 Tensor activated(const adjoint_activation& activation, const Tensor& x) {
   switch (activation.kind) {
     case ADJOINT_RELU: return at::relu(x);
@@ -295,7 +295,8 @@ struct Backward : public torch::autograd::Node {
       if (asks) gradients[i] = laid(gradients[i], at::MemoryFormat::ChannelsLast);
     }
     if (num_outputs() > 2 && task_should_compute_output(2)) {
-      gradients[2] = grad.dim() == 4 ? grad.sum(IntArrayRef{0, 2, 3}) : grad.sum(IntArrayRef{0, 2});
+      constexpr int64_t kAxes[] = {0, 2, 3, 4};  // all but the channels'
+      gradients[2] = grad.sum(IntArrayRef(kAxes, static_cast<std::size_t>(grad.dim()) - 1));
     }
     return gradients;
   }
@@ -353,7 +354,7 @@ Tensor tangent(Role yields, const Tensor& first, const Tensor& second, const Ten
   if (has_tangent(second)) add(call(yields, primal(first), second._fw_grad(0), Tensor(), steps, size));
   if (has_tangent(bias)) {
     Tensor term = bias._fw_grad(0).unsqueeze(-1);
-    if (out.dim() == 4) term = term.unsqueeze(-1);
+    while (term.dim() < out.dim() - 1) term = term.unsqueeze(-1);
     add(term.expand_as(out).clone());
   }
   return sum;

@@ -47,7 +47,7 @@ inline bool is_channels_last(const Tensor& tensor) {
 }
 
 /// Returns true if the operand's strides ask for a result in channels_last. They may have gaps; for a tensor with both
-/// layouts, the strides of axes of extent 1 decide. An object that stands for a batch of tensors has no storage, and
+/// layouts, the strides of axes of extent 1 decide. An object that represents a batch of tensors has no storage, and
 /// only one layout.
 inline bool asks_for_channels_last(const Tensor& tensor) {
   return tensor.has_storage() && tensor.suggest_memory_format() == at::MemoryFormat::ChannelsLast;

@@ -19,7 +19,7 @@ using at::IntArrayRef;
 using at::Tensor;
 using Numbers = c10::SmallVector<int64_t, 4>;
 
-/// The role of a tensor. An operator takes two of the three, and its name in this file is the role that it yields.
+/// The role of a tensor. An operator reads two of the three, and its name in this file is the role that it computes.
 enum Role { kImage, kFeature, kFilter };
 constexpr const char* kNames[] = {"adjoint::conv_transpose", "adjoint::conv", "adjoint::conv_weight"};
 
@@ -52,7 +52,7 @@ inline void check_axes(const char* name, const char* what, IntArrayRef values, s
 
 inline void check_operands(const char* name, const Tensor& first, const Tensor& second, const Tensor& bias) {
   const int64_t axes = first.dim();
-  TORCH_CHECK_VALUE(axes == 3 || axes == 4, name, ": operands must have 3 or 4 axes; got ", tuple(first.sizes()));
+  TORCH_CHECK_VALUE(axes >= 3 && axes <= 5, name, ": operands must have 3 to 5 axes; got ", tuple(first.sizes()));
   TORCH_CHECK_VALUE(second.dim() == axes, name, ": input and weight must have ", to_string(axes), " axes; got input ",
                     tuple(first.sizes()), ", weight ", tuple(second.sizes()));
   TORCH_CHECK_VALUE(first.scalar_type() == second.scalar_type() && first.device() == second.device(), name,
@@ -63,10 +63,13 @@ inline void check_operands(const char* name, const Tensor& first, const Tensor& 
                     " beside ", first.scalar_type(), " on ", first.device());
 }
 
-/// Writes `values` to the last axes of `to`. A missing first axis becomes `unit`: 1, or 0 for paddings.
-inline void fill(int64_t (&to)[2], IntArrayRef values, int64_t unit) {
+/// Writes `values` to the last axes of `to`, and those of volumes to `depth` too. A missing height becomes `unit`: 1,
+/// or 0 for paddings.
+inline void fill(int64_t (&to)[2], int64_t& depth, IntArrayRef values, int64_t unit) {
+  depth = values.size() == 3 ? values[0] : 0;
   to[0] = unit;
-  std::copy(values.begin(), values.end(), to + 2 - values.size());
+  const IntArrayRef plane = values.size() == 3 ? values.slice(1) : values;
+  std::copy(plane.begin(), plane.end(), to + 2 - plane.size());
 }
 
 /// A call's geometry and its result's shape. Operands come in the order in which the operator takes them. `size`: the
@@ -119,12 +122,12 @@ struct Problem {
     geometry.groups = steps.groups;
     geometry.image_channels = yields == kImage ? channels : in[1];
     geometry.feature_channels = yields == kImage ? in[1] : channels;
-    fill(geometry.image, yields == kImage ? out : in.slice(2), 1);
-    fill(geometry.feature, yields == kImage ? in.slice(2) : out, 1);
-    fill(geometry.kernel, IntArrayRef(filter).slice(2), 1);
-    fill(geometry.stride, steps.stride, 1);
-    fill(geometry.padding, steps.padding, 0);
-    fill(geometry.dilation, steps.dilation, 1);
+    fill(geometry.image, geometry.image_depth, yields == kImage ? out : in.slice(2), 1);
+    fill(geometry.feature, geometry.feature_depth, yields == kImage ? in.slice(2) : out, 1);
+    fill(geometry.kernel, geometry.kernel_depth, IntArrayRef(filter).slice(2), 1);
+    fill(geometry.stride, geometry.stride_depth, steps.stride, 1);
+    fill(geometry.padding, geometry.padding_depth, steps.padding, 0);
+    fill(geometry.dilation, geometry.dilation_depth, steps.dilation, 1);
     if (yields == kFilter) shape = filter;
   }
 

@@ -16,7 +16,10 @@ from adjoint.torch.problem import as_tuple, check_integers, kept_problem, proble
 Size = Union[int, Sequence[int]]
 
 is_compiling = torch.compiler.is_compiling if hasattr(torch, "compiler") else lambda: False
-_NAMES = {(1, False): "conv1d", (2, False): "conv2d", (1, True): "conv_transpose1d", (2, True): "conv_transpose2d"}
+_NAMES = {
+    (rank, transposed): f"conv{'_transpose' if transposed else ''}{rank}d"
+    for transposed in (False, True) for rank in (1, 2, 3)
+}
 _tracing_state = torch._C._get_tracing_state
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
 # The extension's call, which returns None if arguments do not fit: the code after it finds the reason.
@@ -219,6 +222,23 @@ def conv2d(
     return _convolution(2, False, input, weight, bias, stride, padding, 0, groups, dilation)
 
 
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor] = None,
+    stride: Size = 1,
+    padding: Union[Size, str] = 0,
+    dilation: Size = 1,
+    groups: int = 1,
+) -> Tensor:
+    """torch.nn.functional.conv3d.
+
+    input (N, C, D, H, W) or (C, D, H, W), weight (O, C / groups, kd, kh, kw), bias (O,) or None
+    -> (N, O, D', H', W'). Each axis, and everything else, is as in conv1d.
+    """
+    return _convolution(3, False, input, weight, bias, stride, padding, 0, groups, dilation)
+
+
 def conv_transpose1d(
     input: Tensor,
     weight: Tensor,
@@ -258,4 +278,22 @@ def conv_transpose2d(
     return _convolution(2, True, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-_FUNCTIONS = dict(zip(_NAMES, (conv1d, conv2d, conv_transpose1d, conv_transpose2d)))
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor] = None,
+    stride: Size = 1,
+    padding: Size = 0,
+    output_padding: Size = 0,
+    groups: int = 1,
+    dilation: Size = 1,
+) -> Tensor:
+    """torch.nn.functional.conv_transpose3d.
+
+    input (N, C, D, H, W) or (C, D, H, W), weight (C, O / groups, kd, kh, kw), bias (O,) or None
+    -> (N, O, D', H', W'). Each axis, and everything else, is as in conv_transpose1d.
+    """
+    return _convolution(3, True, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+_FUNCTIONS = dict(zip(_NAMES, (conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d)))

@@ -9,8 +9,11 @@ from adjoint.torch import modules, operators
 from adjoint.torch.activation import activation_of
 from adjoint.torch.functional import is_compiling
 
-_NORMS = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d}
-_CONVS = (modules.Conv1d, modules.Conv2d, modules.ConvTranspose1d, modules.ConvTranspose2d)
+_NORMS = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
+_CONVS = (
+    modules.Conv1d, modules.Conv2d, modules.Conv3d,
+    modules.ConvTranspose1d, modules.ConvTranspose2d, modules.ConvTranspose3d,
+)
 _tracing_state = torch._C._get_tracing_state
 _GLOBAL_HOOKS = [
     getattr(nn_module, f"_global_{name}_hooks")

@@ -5,7 +5,9 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.parameter import is_lazy
 
-from adjoint.torch.functional import conv1d, conv2d, conv_transpose1d, conv_transpose2d, extended, is_compiling
+from adjoint.torch.functional import (
+    conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d, extended, is_compiling,
+)
 from adjoint.torch.native import asks_for_channels_last
 
 
@@ -92,6 +94,12 @@ class Conv2d(_Conv, nn.Conv2d):
     ours, theirs = staticmethod(conv2d), staticmethod(F.conv2d)
 
 
+class Conv3d(_Conv, nn.Conv3d):
+    """torch.nn.Conv3d: same signature, state_dict and initial weights."""
+
+    ours, theirs = staticmethod(conv3d), staticmethod(F.conv3d)
+
+
 class ConvTranspose1d(_ConvTranspose, nn.ConvTranspose1d):
     """torch.nn.ConvTranspose1d: same signature, state_dict and initial weights."""
 
@@ -102,3 +110,9 @@ class ConvTranspose2d(_ConvTranspose, nn.ConvTranspose2d):
     """torch.nn.ConvTranspose2d: same signature, state_dict and initial weights."""
 
     ours, theirs = staticmethod(conv_transpose2d), staticmethod(F.conv_transpose2d)
+
+
+class ConvTranspose3d(_ConvTranspose, nn.ConvTranspose3d):
+    """torch.nn.ConvTranspose3d: same signature, state_dict and initial weights."""
+
+    ours, theirs = staticmethod(conv_transpose3d), staticmethod(F.conv_transpose3d)

@@ -1,7 +1,7 @@
 """The trio: conv, conv_transpose and conv_weight, each other's derivatives in every mode.
 
 One trilinear form of image, filter and feature has three partial derivatives, and they are the three operators
-(docs/convolution.md). So one class represents all of them: an operator takes two of the three and yields the third, and
+(docs/convolution.md). So one class represents all of them: an operator reads two of the three and yields the third, and
 its derivative with respect to one operand is the operator that yields that operand from the other operand and the
 result's gradient.
 """
@@ -104,7 +104,7 @@ class Operator:
         return sum(terms[1:], terms[0])
 
     def batched(self, problem, count, dims, tensors):
-        """Computes the operator for `count` problems at once. Operands have them along the axes `dims`, or None if all
+        """Computes the operator for `count` problems together. Operands have them along the axes `dims`, or None if all
         problems share an operand. Returns the results, and their axis."""
         shared_filter = self.yields != "filter" and dims[self.takes.index("filter")] is None
         fold = _Samples(count) if shared_filter else _Groups(count)

@@ -6,7 +6,7 @@ import operator
 
 import torch
 
-from adjoint.library import Geometry, Pair
+from adjoint.library import Depth, Geometry, Pair
 
 
 _INTEGERS = (int, getattr(torch, "SymInt", int))  # which are left unchanged
@@ -29,7 +29,7 @@ def check_integers(name, groups, *steps):
 
 
 def _is_integer(value):
-    """Returns true for an integer, or an object that stands for one, such as NumPy's or a torch.SymInt, or an array."""
+    """Returns true for an integer, or an object that represents one, such as NumPy's or a torch.SymInt, or an array."""
     if isinstance(value, int):
         return not isinstance(value, bool)
     return hasattr(value, "__index__") and not str(getattr(value, "dtype", "")).endswith("bool")
@@ -140,12 +140,12 @@ class Problem:
         image, feature, filter = self.shapes["image"], self.shapes["feature"], self.shapes["filter"]
 
         def pair(values, unit):
-            return Pair(*((unit,) * (2 - self.rank) + tuple(values)))
+            return Pair(*((unit,) * (2 - self.rank) + tuple(values)[-2:]))
 
-        return Geometry(
-            image[0], image[1], feature[1], self.groups, pair(image[2:], 1), pair(feature[2:], 1), pair(filter[2:], 1),
-            pair(self.stride, 1), pair(self.padding, 0), pair(self.dilation, 1),
-        )
+        axes = (image[2:], feature[2:], filter[2:], self.stride, self.padding, self.dilation)
+        pairs = (pair(values, unit) for values, unit in zip(axes, (1, 1, 1, 1, 0, 1)))
+        depth = Depth(*(values[0] for values in axes)) if self.rank == 3 else Depth()
+        return Geometry(image[0], image[1], feature[1], self.groups, *pairs, depth)
 
 
 def problem_of_call(rank, transposed, input, weight, stride, padding, output_padding, groups, dilation):

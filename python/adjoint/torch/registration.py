@@ -39,8 +39,8 @@ def _split(operator, arguments):
     activation = activation_of_constant(*activation, *(0, 0.0)[len(activation):])  # defaults may be omitted
     first, second, *bias = tensors
     name, rank = f"adjoint::{operator.name}", first.dim() - 2
-    if rank not in (1, 2):
-        raise ValueError(f"{name}: operands must have 3 or 4 axes; got {tuple(first.shape)}")
+    if rank not in (1, 2, 3):
+        raise ValueError(f"{name}: operands must have 3 to 5 axes; got {tuple(first.shape)}")
     check_operands(name, rank, first, second, *bias)
     attributes = {"stride": stride, "padding": padding, "dilation": dilation}
     for what, values in (*attributes.items(), *zip(_SIZE[operator.yields].split()[-1:], size)):

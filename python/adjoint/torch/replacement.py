@@ -12,8 +12,8 @@ from adjoint.torch.activation import activation_of
 from adjoint.torch.fusion import FusedSequential, has_own_forward, own_class
 from adjoint.torch.native import DTYPES
 
-_TRANSPOSED = {nn.ConvTranspose1d: modules.ConvTranspose1d, nn.ConvTranspose2d: modules.ConvTranspose2d}
-_CONV = {nn.Conv1d: modules.Conv1d, nn.Conv2d: modules.Conv2d}
+_TRANSPOSED = {getattr(nn, name): getattr(modules, name) for name in (f"ConvTranspose{rank}d" for rank in (1, 2, 3))}
+_CONV = {getattr(nn, name): getattr(modules, name) for name in (f"Conv{rank}d" for rank in (1, 2, 3))}
 _OURS = {ours: theirs for theirs, ours in {**_TRANSPOSED, **_CONV}.items()}
 
 
@@ -46,7 +46,7 @@ def replace(
     subclasses: Union[type, str, Iterable[Union[type, str]]] = (),
     only_where_faster: bool = False,
 ) -> Report:
-    """Makes the Conv1d, Conv2d, ConvTranspose1d and ConvTranspose2d of `model` Adjoint's, in place; returns a Report.
+    """Makes the convolutions of `model`, Conv1d to ConvTranspose3d, Adjoint's, in place; returns a Report.
 
     Parameters, buffers, hooks, parametrisations, sharing and the modules' identity are kept, because only the modules'
     class changes; optimisers and state_dicts are not affected. A lazy module is replaced after its first call. Filters
@@ -114,7 +114,7 @@ def _pairs(sequential):
     layers = list(sequential._modules.items())
     for at, (name, layer) in enumerate(layers[:-1]):
         end = at + 1
-        end += isinstance(layers[end][1], (nn.BatchNorm1d, nn.BatchNorm2d))
+        end += isinstance(layers[end][1], (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d))
         end += end < len(layers) and activation_of(layers[end][1]) is not None
         if end == at + 1 or not isinstance(layer, nn.modules.conv._ConvNd):
             continue
@@ -150,8 +150,6 @@ def _replace(module, kinds, subclasses):
     if has_own_forward(module):
         return "its forward was replaced on the module itself"
     kind = _kind(module)
-    if issubclass(kind, (nn.Conv3d, nn.ConvTranspose3d)):
-        return "it has three spatial axes"
     base = next((base for base in kinds if issubclass(kind, base)), None)
     if base is None:
         return "its kind was not asked for"

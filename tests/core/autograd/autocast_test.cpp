@@ -80,7 +80,7 @@ TEST(Autocast, LeavesFloat64AndIntegersAlone) {
   EXPECT_EQ(target.dtype(), kFloat32);
 }
 
-// Of a scalar only one rounding is seen: that to the dtype that is computed in.
+// A scalar is rounded only once: to the dtype of the computation.
 TEST(Autocast, RoundsScalarsToTheDtypeThatIsComputedIn) {
   const Tensor x = Tensor::full({1}, 3.0, {.dtype = kBFloat16});
   const double expected = pow(x.to(kFloat32), 2.3).item<double>();
@@ -181,7 +181,7 @@ TEST(Autocast, ACastBelongsToTheTapeThatRecordedIt) {
   }
 }
 
-// Two results that a cast stands in front of, swept one after the other.
+// Two results behind a cast, swept one after the other.
 TEST(Autocast, SeveralSweepsPassAParametersCast) {
   const Tensor w = parameter({3, 3}), x = ramp({3, 3});
   Tape tape;

@@ -71,7 +71,7 @@ TEST(Checkpoint, OfAFunctionThatGivesBackWhatItGot) {
 
 // Follows its input, and scales by its current state, so that the gradient depends on the state.
 struct Follower {
-  bool copies = false;  // so that another call may come before the sweep
+  bool copies = false;  // so that another call may precede the sweep
   Tensor state = leaf({1, 1}).detach();
 
   Tensor operator()(const std::vector<Tensor>& in) const {

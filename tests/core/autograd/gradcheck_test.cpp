@@ -118,7 +118,7 @@ TEST(Gradcheck, ResultsThatChangeTheirShapeAreAFailure) {
 }
 
 TEST(Gradcheck, GradientsThatAreNotFiniteAreAFailure) {
-  // At 0 the numeric gradient is infinite (1e308 / 2e-6 is beyond the largest double), whatever the analytic one.
+  // At 0 the numeric gradient is infinite (1e308 / 2e-6 is beyond the largest double), for any analytic one.
   const auto cliff = [](const Inputs& in) { return where(in[0] > 0.0, in[0] * 0.0 + 1e308, in[0] * 3.0); };
   EXPECT_ERROR(gradcheck(cliff, {leaf({0})}), "gradcheck: analytic and numeric gradient must be finite; got 3 and inf");
   EXPECT_ERROR(gradcheck([](const Inputs& in) { return sqrt(in[0]); }, {leaf({0})}), "must be finite; got inf and");

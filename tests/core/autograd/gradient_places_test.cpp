@@ -1,4 +1,4 @@
-// The places of leaves' gradients: operators make results there, and nothing else does.
+// The places of leaves' gradients: only operators compute results there.
 #include <adjoint/core/autograd/gradient_places.h>
 #include <adjoint/core/autograd/op.h>
 #include <adjoint/core/autograd/tape.h>

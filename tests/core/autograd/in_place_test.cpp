@@ -160,7 +160,7 @@ TEST(InPlace, ErrorsNameTheMemberThatWasCalled) {
   Tensor x = Tensor::ones({2}), small = Tensor::ones({2}, {.dtype = kUInt8});
   EXPECT_ERROR(x.sub_(Tensor::ones({2, 2})), "sub_: the operand must broadcast");
   EXPECT_ERROR(x -= Tensor::ones({2}, {.dtype = kFloat64}),
-               "sub_: the tensor's dtype must take the operand's; got operand float64 (2,)");
+               "sub_: the tensor's dtype must hold the operand's; got operand float64 (2,)");
   EXPECT_ERROR(x.sub_(Tensor{}, 2.0), "sub_: the operand must be defined");
   EXPECT_ERROR(Tensor::ones({2}, {.dtype = kInt32}).sub_(Tensor::ones({2}, {.dtype = kInt32}), 0.5), "sub_: ");
   small -= Tensor::full({2}, 3, {.dtype = kUInt8});

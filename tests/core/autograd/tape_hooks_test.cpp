@@ -159,7 +159,7 @@ TEST(Hooks, ThatSweepToThemselvesWithoutEndAreErrors) {
   EXPECT_ERROR(tape.backward(z, {.retain = true}), "backward: a tape must record on this thread; got none");
   EXPECT_ERROR(tape.backward(z, {.record = true}), "backward: ");
   y.remove_hook(current);
-  // The gradient of a leaf, by a tape of its own each time.
+  // The gradient of a leaf, each time by a new tape.
   const auto of_leaf = x.register_hook([&](const Tensor&) {
     Tape own;
     return own.gradient((x * 2.0).sum(), {x})[0];

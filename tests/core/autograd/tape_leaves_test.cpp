@@ -24,7 +24,7 @@ using testing::values;
 
 using Function = std::function<Tensor(const Tensor&)>;
 
-// Of a (1, 2) tensor, itself.
+// The gradient of a (1, 2) tensor, itself.
 const std::vector<std::pair<const char*, Function>>& identities() {
   static const std::vector<std::pair<const char*, Function>> all{
       {"the leaf", [](const Tensor& x) { return x; }},
@@ -141,7 +141,7 @@ TEST(Leaves, ViewsOfConstantsAndUnderAPauseAreConstants) {
   const Tensor x = leaf({1, 2}), constant = leaf({3, 4}).detach();
   const Tensor view = constant.reshape({2, 1}), result = (x * 2.0).reshape({2, 1});
   Tensor own = x.reshape({2, 1});
-  own.requires_grad_();  // a leaf of its own from here on
+  own.requires_grad_();  // a separate leaf from now on
   Tape tape;
   Tensor paused;
   {

@@ -73,7 +73,7 @@ TEST_F(FileTest, WithoutCommitTheOldFileStays) {
 TEST_F(FileTest, ErrorsNameOperationPathAndCause) {
   const std::string missing = (folder_ / "none" / "a.bin").string();
   EXPECT_EQ(message_of([&] { AtomicFile("save", missing); }),
-            "save: cannot create a file beside '" + missing + "': No such file or directory");
+            "save: cannot create a file next to '" + missing + "': No such file or directory");
   EXPECT_EQ(message_of([&] { read_file("load", missing); }),
             "load: cannot open '" + missing + "': No such file or directory");
   EXPECT_EQ(message_of([&] { read_file("load", folder_); }),
@@ -127,7 +127,7 @@ TEST_F(FileTest, ALinkToNothingMakesItsTarget) {
   EXPECT_EQ(text_of(folder_ / "far" / "new.bin"), "text");
   fs::create_symlink("none/new.bin", folder_ / "lost");
   EXPECT_EQ(message_of([&] { AtomicFile("save", folder_ / "lost"); }),
-            "save: cannot create a file beside '" + (folder_ / "lost").string() + "': No such file or directory");
+            "save: cannot create a file next to '" + (folder_ / "lost").string() + "': No such file or directory");
   fs::create_symlink("loop", folder_ / "loop");
   EXPECT_EQ(message_of([&] { AtomicFile("save", folder_ / "loop"); }),
             "save: cannot write '" + (folder_ / "loop").string() + "': Too many levels of symbolic links");

@@ -82,7 +82,7 @@ TEST_F(Threads, RangesCoverTheWhole) {
 TEST_F(Threads, AChildProcessHasItsOwn) {
   constexpr int kThreads = 4;
   set_num_threads(kThreads);
-  // Each thread takes one of these tasks. No thread may be starting when the process forks: AddressSanitizer allocates
+  // Each thread runs one of these tasks. No thread may be starting when the process forks: AddressSanitizer allocates
   // in a thread that starts, and if its allocator's lock were held then, it would never be released in the child.
   std::latch all_started(kThreads);
   parallel_for(kThreads, [&](std::int64_t) { all_started.arrive_and_wait(); });
@@ -148,7 +148,7 @@ TEST_F(Threads, ErrorsInTasksAreToldInTheCallersName) {
   EXPECT_ERROR(parallel_for(100, [](std::int64_t) { Tensor::zeros({-1}); }), "zeros: extents must not be negative");
 }
 
-// In a process of its own: runs `body`, which returns true if everything is as expected.
+// Runs `body` in a separate process; it returns true if everything is as expected.
 template <class F>
 void expect_in_child(const F& body) {
   const pid_t child = fork();

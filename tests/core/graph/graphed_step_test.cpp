@@ -228,11 +228,11 @@ TEST(GraphedStep, DropsTheGraphUsedLongestAgo) {
   Steps step([](const Tensors& in) -> Tensors { return {in[0] + in[0]}; }, {.device = kCPU, .max_graphs = 2});
   const Tensor a = Tensor::zeros({1}), b = Tensor::zeros({2}), c = Tensor::zeros({3});
   for (int i = 0; i < 2; ++i) {
-    for (const Tensor& x : {a, b, c}) step({x});  // c's takes the place of a's
+    for (const Tensor& x : {a, b, c}) step({x});  // c's replaces a's
   }
   EXPECT_EQ(step.device->begun, 3);
   step({b});
-  step({a});  // takes the place of c's
+  step({a});  // replaces c's
   step({b});
   EXPECT_EQ(step.device->begun, 4);
   step({c});

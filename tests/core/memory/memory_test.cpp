@@ -23,7 +23,7 @@ std::int64_t in_use(MemoryCategory category, Device device = kCPU) {
   return static_cast<std::int64_t>(memory_stats(device)[category].in_use);
 }
 
-// How much more a category has than before.
+// The growth of a category.
 class Growth {
  public:
   explicit Growth(Device device = kCPU) : device_(device), before_(memory_stats(device)) {}

@@ -1,4 +1,4 @@
-// A Profiler on a GPU: times of kernels beside the clock's, and many calls.
+// A Profiler on a GPU: times of kernels compared with the clock's, and many calls.
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/base/stream.h>
 #include <adjoint/core/tensor/random.h>
@@ -38,7 +38,7 @@ void train_on_gpu(int steps) {
   }
 }
 
-// Another process's kernels may take turns with this one's, so that the GPU is not ours for all of the clock's time.
+// Another process's kernels may alternate with this one's, so the GPU is not ours for all of the clock's time.
 // Therefore only one of many rounds must show that the profiler sees most of the time; that it never sees more is
 // required of all.
 TEST(ProfilerCuda, TimesAgreeWithTheClock) {

@@ -101,8 +101,8 @@ std::vector<T> samples() {
   return values;
 }
 
-// The nearer of two neighbours among T's positive numbers, which are in the order of their bits; one last place above
-// the largest stands infinity.
+// The nearer of two neighbours among T's positive numbers, which are in the order of their bits; infinity is one last
+// place above the largest.
 template <class T>
 T nearest_half(long double value) {
   T half;

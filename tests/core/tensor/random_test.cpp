@@ -204,7 +204,7 @@ TEST(Generator, DrawsWithoutBiasAndReplays) {
   EXPECT_ERROR(generator.below(0), "Generator::below: bound must be positive; got 0");
 }
 
-// Without rejection, of the numbers below 3/4 of 2^64 every third would come twice as often as the others.
+// Without rejection, every third of the numbers below 3/4 of 2^64 would be twice as likely as the others.
 TEST(Generator, LargeBoundsAreDrawnWithoutBias) {
   for (const std::uint64_t eighths : {3U, 5U, 6U, 7U}) {
     Generator generator(9);

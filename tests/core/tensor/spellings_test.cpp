@@ -3,8 +3,8 @@
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/tensor/factories.h>
 #include <adjoint/core/tensor/random.h>
+#include <adjoint/ops/attention/attention.h>
 #include <adjoint/ops/elementwise/elementwise.h>
-#include <adjoint/ops/matmul/attention.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>
 

@@ -1,4 +1,4 @@
-// Memory of the CPU's tensors, as the error of a request that cannot be met tells it.
+// Memory of the CPU's tensors, as reported by the error of a request that cannot be met.
 #include <adjoint/core/base/error.h>
 #include <adjoint/core/tensor/storage.h>
 #include <adjoint/core/tensor/tensor.h>
@@ -17,7 +17,7 @@ struct Told {
   std::int64_t asked = 0, holding = 0, free = 0;
 };
 
-// Of a request for 2^60 bytes.
+// The error of a request for 2^60 bytes.
 Told tell() {
   const auto number_after = [](const std::string& text, const char* word) {
     return std::stoll(text.substr(text.find(word) + std::string(word).size()));

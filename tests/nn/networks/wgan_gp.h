@@ -58,7 +58,7 @@ class WganGp : public nn::Module {
         generator(register_module("generator", WganGenerator(6, 4))),
         critic(register_module("critic", WganCritic(4))) {}
 
-  /// u (N): where the penalty is taken, between real and fake; undefined: at random.
+  /// u (N): the penalty's points between real and fake; undefined: random points.
   Tensor critic_loss(const Tensor& real, const Tensor& noise, const Tensor& u = {}) const {
     const Tensor fake = generator(noise).detach();
     return gan_discriminator_loss(GanLoss::kWasserstein, critic(real), critic(fake)) +

@@ -1,4 +1,4 @@
-// The errors of float32's sums where tensor cores compute them: terms of one sign, whose truncation adds up.
+// The errors of float32's sums on tensor cores: terms of one sign, whose truncation adds up.
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/ops/elementwise/elementwise.h>
@@ -45,7 +45,7 @@ Errors most_errors(const std::string& kernel) {
   return {begins_with("boxes") ? 1.25 : 2, kRms};
 }
 
-/// Of every kernel that takes the problem, in float32.
+/// The errors of every kernel that supports the problem, in float32.
 void expect_small_errors(const ConvCase& c) {
   SCOPED_TRACE(c);
   constexpr ConvMode kExact{"float64", kFloat64, Precision::kFull};

@@ -79,7 +79,7 @@ void expect_bits_of_the_two_calls(const cuda::ConvKernel& kernel, const ConvProb
   const bool is_half = mode.dtype == kFloat16 || mode.dtype == kBFloat16;
   expect_same_bits("result", result, activate(is_half ? exact_sums() : sums, activation).to(mode.dtype));
 
-  // For a tape, the value that the derivative needs is written beside the result.
+  // For a tape, the value that the derivative needs is written in addition to the result.
   if (differentiates_from_result(activation)) return;
   Tensor linear = Tensor::empty(sums.shape(), {.dtype = mode.dtype, .device = kCUDA});
   problem.linear = linear.raw_mutable_data();

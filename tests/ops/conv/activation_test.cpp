@@ -1,4 +1,4 @@
-// Convolutions with an activation against the two calls that they stand for.
+// Convolutions with an activation against the two equivalent calls.
 
 #include <adjoint/core/autograd/gradcheck.h>
 #include <adjoint/core/autograd/tape.h>
@@ -111,8 +111,7 @@ TEST_P(ConvActivation, GradientsHaveTheBitsOfTheTwoCalls) {
   });
 }
 
-// Central differences against first and second derivatives. The problems have real values, so that no sum lies at a
-// kink.
+// Central differences against first and second derivatives. The problems have real values, so that no sum is at a kink.
 TEST_P(ConvActivation, FirstAndSecondOrder) {
   for (std::size_t i = 3; i < small_conv_cases().size(); i += 29) {
     const ConvCase& c = small_conv_cases()[i];
@@ -259,7 +258,7 @@ TEST(ConvActivationTape, AnExpandedGradientIsReadAsItIs) {
   const auto bias_gradient = [&](bool fused) {
     Tape tape;
     const Tensor y = fused ? r.call(Activation::tanh()) : activate(r.call({}), Activation::tanh());
-    return tape.gradient(y.sum(), {r.b})[0];  // an expanded scalar comes back
+    return tape.gradient(y.sum(), {r.b})[0];  // an expanded scalar returns
   };
   expect_same_bits("bias", bias_gradient(true), bias_gradient(false));
 }

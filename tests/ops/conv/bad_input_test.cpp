@@ -54,7 +54,7 @@ TEST_F(ConvBadInput, Ranks) {
         return conv_transpose2d(input_, weight_, Tensor::ones({1, 6}));
       },
       "conv_transpose2d: bias must have 1 axis; got input (2, 4, 8, 8), weight (4, 6, 3, 3), bias (1, 6); pass one "
-      "value for each output channel, or Tensor{} for none");
+      "value for each output channel, or Tensor{} for no bias");
 }
 
 TEST_F(ConvBadInput, DTypes) {
@@ -174,6 +174,59 @@ TEST_F(ConvBadInput, OutputSize) {
     for (const std::int64_t width : {24, 25, 26})
       EXPECT_EQ(call({height, width})().shape(), (Shape{2, 6, height, width}));
   }
+}
+
+TEST_F(ConvBadInput, Volumes) {
+  const Tensor volume = Tensor::ones({2, 4, 3, 8, 8}), filter = Tensor::ones({4, 6, 2, 3, 3});
+  const std::string shapes = "input (2, 4, 3, 8, 8), weight (4, 6, 2, 3, 3)";
+  refuses(
+      [&] {
+        return conv3d(Tensor::ones({8, 8}), filter);
+      },
+      "conv3d: input must have 5 axes, or 4 without the batch; got input (8, 8), weight (4, 6, 2, 3, 3); pass input "
+      "as (N, C, D, H, W) or (C, D, H, W)");
+  refuses([&] { return conv_transpose3d(volume, weight_); },
+          "conv_transpose3d: weight must have 5 axes; got input (2, 4, 3, 8, 8), weight (4, 6, 3, 3); pass weight as "
+          "(C, O / groups, kd, kh, kw)");
+  refuses(
+      [&] {
+        return conv_transpose3d(volume, filter, {}, {.stride = {0, 1, 1}});
+      },
+      "conv_transpose3d: stride must be at least 1; got stride (0, 1, 1) for " + shapes + "; pass 1 or more");
+  refuses(
+      [&] {
+        return conv_transpose3d(volume, filter, {}, {.stride = {2, 2, 2}, .output_padding = {2, 0, 0}});
+      },
+      "conv_transpose3d: output_padding must be below stride or below dilation; got output_padding (2, 0, 0), stride "
+      "(2, 2, 2), dilation (1, 1, 1) for " +
+          shapes + "; pass at most 1 for the depth");
+  refuses(
+      [&] {
+        return conv3d(volume, Tensor::ones({6, 4, 5, 3, 3}));
+      },
+      "conv3d: the dilated kernel must not be longer than the padded input; got 5 against 3 in depth for input (2, 4, "
+      "3, 8, 8), weight (6, 4, 5, 3, 3), stride (1, 1, 1), padding (0, 0, 0), dilation (1, 1, 1), groups 1; use a "
+      "smaller kernel or dilation, or more padding");
+  refuses(
+      [&] {
+        return conv_transpose3d(volume, filter, {}, {.stride = 2, .output_size = {9, 17, 17}});
+      },
+      "conv_transpose3d: output_size's depth must be in [6, 7]; got " + shapes +
+          ", stride (2, 2, 2), padding (0, 0, 0), dilation (1, 1, 1), groups 1, output_padding (0, 0, 0), output_size "
+          "(9, 17, 17); other sizes need another stride, padding or kernel");
+  refuses(
+      [&] {
+        return conv3d(Tensor::ones({2, 4, 0, 8, 8}), Tensor::ones({6, 4, 1, 3, 3}));
+      },
+      "conv3d: input's depth must be at least 1; got input (2, 4, 0, 8, 8), weight (6, 4, 1, 3, 3); only the batch "
+      "may be empty");
+  const std::int64_t beyond = (std::int64_t{1} << 39) + 1;
+  refuses(
+      [&] {
+        return conv3d(volume, Tensor::ones({6, 4, 1, 3, 3}), {}, {.padding = {beyond, 0, 0}, .causal = true});
+      },
+      "conv3d: causal padding must be at most 2^39; got padding (549755813889, 0, 0) for input (2, 4, 3, 8, 8), weight "
+      "(6, 4, 1, 3, 3); pass less");
 }
 
 // ---- Channels and groups.
@@ -379,7 +432,7 @@ TEST_F(ConvBadInput, TrioOperands) {
   broken.groups = 0;
   refuses(
       [&] { return conv(image, filter, {}, broken); },
-      "conv: a geometry's rank is 1 or 2, its groups divide both channels, its channels, extents, kernel, stride and "
+      "conv: a geometry's rank is 1, 2 or 3, its groups divide both channels, its channels, extents, kernel, stride and "
       "dilation are positive and its padding is not negative; stride, padding and dilation are at most 2^40, tensors "
       "have fewer than 2^62 elements, and the extents of image and feature are a convolution's; got batch 2, rank 1, "
       "groups 0, channels 3 and 4, image (1, 6), feature (1, 5), kernel (1, 2), stride (1, 1), padding (0, 0), "

@@ -118,7 +118,7 @@ TEST(ConvCApi, ActivatesTheResult) {
   }
 }
 
-// No kernel of the CPU reads operands in channels_last as they lie: the caller copies them.
+// No kernel of the CPU reads operands in channels_last directly: the caller copies them.
 TEST(ConvCApi, LeavesChannelsLastToCopiesOnTheCpu) {
   const std::vector<float> image{1, 2, 3, 4}, filter{10, 1};
   std::vector<float> feature(3, 7.0F), back(4, 7.0F);
@@ -182,7 +182,7 @@ TEST(ConvCApi, ChannelsAndStepsOutOfRangeAreRefused) {
     change(geometry);
     return adjoint_conv(&kHere, &geometry, x.data(), x.data(), nullptr, x.data());
   };
-  const std::string rule = "adjoint_conv: a geometry's rank is 1 or 2";
+  const std::string rule = "adjoint_conv: a geometry's rank is 1, 2 or 3";
   EXPECT_REFUSED(status([](auto& g) { g.image_channels = 0; }), rule);
   EXPECT_REFUSED(status([](auto& g) { g.feature_channels = 0; }), rule);
   EXPECT_REFUSED(status([](auto& g) { g.groups = 0; }), rule);
@@ -223,6 +223,28 @@ TEST(ConvCApi, CopiesToChannelsLastAndBack) {
                  "adjoint_copy_from_channels_last: data must not be null");
 }
 
+// Taps of 1 and 10 along the depth, two apart.
+TEST(ConvCApi, ComputesVolumes) {
+  adjoint_conv_geometry g{.batch = 1, .image_channels = 1, .feature_channels = 1, .groups = 1};
+  g.image[0] = g.image[1] = g.feature[0] = g.feature[1] = g.kernel[0] = g.kernel[1] = 1;
+  g.stride[0] = g.stride[1] = g.dilation[0] = g.dilation[1] = 1;
+  g.image_depth = 4;
+  g.feature_depth = g.kernel_depth = g.dilation_depth = 2;
+  g.stride_depth = 1;
+  const std::vector<float> image{1, 2, 3, 4}, filter{1, 10};
+  std::vector<float> feature(2), back(4), weight(2);
+  EXPECT_EQ(adjoint_conv(&kHere, &g, image.data(), filter.data(), nullptr, feature.data()), 0) << adjoint_last_error();
+  EXPECT_EQ(feature, (std::vector<float>{31, 42}));
+  EXPECT_EQ(adjoint_conv_transpose(&kHere, &g, feature.data(), filter.data(), nullptr, back.data()), 0)
+      << adjoint_last_error();
+  EXPECT_EQ(back, (std::vector<float>{31, 42, 310, 420}));
+  EXPECT_EQ(adjoint_conv_weight(&kHere, &g, image.data(), feature.data(), weight.data()), 0) << adjoint_last_error();
+  EXPECT_EQ(weight, (std::vector<float>{115, 261}));
+  g.kernel_depth = 0;
+  EXPECT_REFUSED(adjoint_conv(&kHere, &g, image.data(), filter.data(), nullptr, feature.data()),
+                 "adjoint_conv: a geometry's rank is 1, 2 or 3");
+}
+
 TEST(ConvCApi, AnEmptyBatchHasNoResultAndAGradientOfZero) {
   adjoint_conv_geometry geometry = kSmall;
   geometry.batch = 0;
@@ -230,7 +252,7 @@ TEST(ConvCApi, AnEmptyBatchHasNoResultAndAGradientOfZero) {
   EXPECT_EQ(adjoint_conv(&kHere, &geometry, nullptr, filter.data(), nullptr, nullptr), 0) << adjoint_last_error();
   EXPECT_EQ(adjoint_conv_weight(&kHere, &geometry, nullptr, nullptr, weight.data()), 0) << adjoint_last_error();
   EXPECT_EQ(weight, (std::vector<float>{0, 0}));
-  // A sample of 2^61 elements, in a batch of none.
+  // A sample of 2^61 elements, in an empty batch.
   geometry.image[0] = geometry.feature[0] = std::int64_t{1} << 58;
   weight = {7, 7};
   EXPECT_EQ(adjoint_conv_weight(&kHere, &geometry, nullptr, nullptr, weight.data()), 0) << adjoint_last_error();

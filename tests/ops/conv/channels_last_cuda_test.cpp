@@ -1,5 +1,5 @@
 // conv and conv_transpose of operands in channels_last through the C interface, on a GPU: exact on integers wherever a
-// kernel reads them as they lie, with bias, activation and frozen filters; and the calls that are left to copies.
+// kernel reads them directly, with bias, activation and frozen filters; and the calls that need copies.
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/cuda/runtime.h>
@@ -56,12 +56,12 @@ adjoint_conv_geometry to_c(const ConvGeometry& g) {
           .image_channels = g.image_channels,
           .feature_channels = g.feature_channels,
           .groups = g.groups,
-          .image = {g.image[0], g.image[1]},
-          .feature = {g.feature[0], g.feature[1]},
-          .kernel = {g.kernel[0], g.kernel[1]},
-          .stride = {g.stride[0], g.stride[1]},
-          .padding = {g.padding[0], g.padding[1]},
-          .dilation = {g.dilation[0], g.dilation[1]}};
+          .image = {g.image.h, g.image.w},
+          .feature = {g.feature.h, g.feature.w},
+          .kernel = {g.kernel.h, g.kernel.w},
+          .stride = {g.stride.h, g.stride.w},
+          .padding = {g.padding.h, g.padding.w},
+          .dilation = {g.dilation.h, g.dilation.w}};
 }
 
 Tensor channels_last(const Tensor& x) { return x.permute({0, 2, 3, 1}).contiguous(); }

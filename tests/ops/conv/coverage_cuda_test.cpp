@@ -40,7 +40,7 @@ std::vector<CUfunction> functions_beside(CUfunction function) {
   return functions;
 }
 
-/// Not the kernels that fill and copy operands.
+/// Excludes the kernels that fill and copy operands.
 bool is_of_the_trio(const std::string& name) {
   for (const char* module :
        {"correlation::", "correlation_mma::", "weight::", "channelwise::", "narrow::", "packed::", "product::",
@@ -53,7 +53,7 @@ bool is_of_the_trio(const std::string& name) {
 
 bool is_blocked(const std::string& name) { return name.find("blocked_kernel<") != std::string::npos; }
 
-/// Whose results are float32, of slices, whatever the operands are.
+/// Kernels whose results are float32, of slices, for all operands.
 bool is_partial(const std::string& name) { return is_blocked(name) && name.find(", true>(") != std::string::npos; }
 
 bool is_correlation(const std::string& name) {
@@ -80,7 +80,7 @@ std::vector<std::string> all_paths(const std::string& name) {
   return paths;
 }
 
-/// Those that `kernel` takes for the problem; `out` has the result's alignment.
+/// Kernels that `kernel` runs for the problem; `out` has the result's alignment.
 std::vector<std::string> paths_of(const std::string& kernel, cuda::ConvProblem problem, const void* out) {
   if (problem.role == cuda::ConvRole::kFilter) return {};
   const bool mma = kernel.starts_with("mma_"), blocked = kernel.starts_with("blocked_");
@@ -145,7 +145,7 @@ class Coverage {
     if (!done_.contains(what)) left_.insert(what);
   }
 
-  /// Its name; at the first sight of one of the trio's modules, all that is in it is to run.
+  /// Its name; at the first kernel of one of the trio's modules, all of that module must run.
   const std::string& known(CUfunction function) {
     if (!names_.contains(function) && !is_of_the_trio(function_name(function))) {
       names_[function] = function_name(function);
@@ -291,7 +291,18 @@ std::vector<ConvCase> rare_cases() {
        .kernel = {1, 4},
        .stride = {1, 4}},
   };
-  // Lines whose taps are gathered in tiles of 64 columns. Operands lie anywhere, so a single length may never be
+  for (const std::int64_t channels : {1, 6}) {
+    for (const std::int64_t dilation : {std::int64_t{1}, kFar}) {
+      cases.push_back({.name = "volume",
+                       .rank = 3,
+                       .in_channels = channels,
+                       .out_channels = channels,
+                       .input = {3, 4, 5},
+                       .kernel = {dilation == 1 ? 2 : 1, 2, 2},
+                       .dilation = {dilation, 1, 1}});
+    }
+  }
+  // Lines whose taps are gathered in tiles of 64 columns. Operands may begin anywhere, so a single length may never be
   // aligned.
   for (const std::int64_t length : {600, 808, 1224}) {
     cases.push_back(

@@ -29,6 +29,9 @@ Tensor tensor(const Json& json, const TensorOptions& options) {
 
 std::int64_t one(const Json& json) { return json.at(0); }
 Size2 two(const Json& json) { return {json.at(0).get<std::int64_t>(), json.at(1).get<std::int64_t>()}; }
+Size3 three(const Json& json) {
+  return {json.at(0).get<std::int64_t>(), json.at(1).get<std::int64_t>(), json.at(2).get<std::int64_t>()};
+}
 
 Tensor call(const Json& c, const Tensor& x, const Tensor& w, const Tensor& b) {
   const Json &stride = c["stride"], &padding = c["padding"], &dilation = c["dilation"];
@@ -41,6 +44,10 @@ Tensor call(const Json& c, const Tensor& x, const Tensor& w, const Tensor& b) {
     return conv2d(x, w, b,
                   {.stride = two(stride), .padding = two(padding), .dilation = two(dilation), .groups = groups});
   }
+  if (c["op"] == "conv3d") {
+    return conv3d(x, w, b,
+                  {.stride = three(stride), .padding = three(padding), .dilation = three(dilation), .groups = groups});
+  }
   const Json& output_padding = c["output_padding"];
   if (c["op"] == "conv_transpose1d") {
     return conv_transpose1d(x, w, b,
@@ -48,6 +55,14 @@ Tensor call(const Json& c, const Tensor& x, const Tensor& w, const Tensor& b) {
                              .padding = one(padding),
                              .output_padding = one(output_padding),
                              .dilation = one(dilation),
+                             .groups = groups});
+  }
+  if (c["op"] == "conv_transpose3d") {
+    return conv_transpose3d(x, w, b,
+                            {.stride = three(stride),
+                             .padding = three(padding),
+                             .output_padding = three(output_padding),
+                             .dilation = three(dilation),
                              .groups = groups});
   }
   return conv_transpose2d(x, w, b,
@@ -76,7 +91,7 @@ void compare(const Json& c, const TensorOptions& options) {
 
 void compare_all(const TensorOptions& options) {
   const Json fixtures = load("conv_fixtures.json");
-  ASSERT_EQ(fixtures["cases"].size(), 176U);
+  ASSERT_EQ(fixtures["cases"].size(), 220U);
   for (const Json& c : fixtures["cases"]) {
     SCOPED_TRACE(c.dump());
     compare(c, options);

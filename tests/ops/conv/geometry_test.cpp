@@ -1,4 +1,4 @@
-// The index arithmetic, on the CPU, over every case: whatever a GPU kernel assumes is checked here.
+// The index arithmetic, on the CPU, over every case: all assumptions of GPU kernels are checked here.
 
 #include <adjoint/ops/conv/geometry.h>
 
@@ -34,9 +34,9 @@ static_assert(taps_as_channels(opening_layer()).filter_numel() == opening_layer(
 static_assert(taps_as_channels(opening_layer()).kernel == Extent2{1, 1});
 constexpr bool keeps_its_taps(std::size_t axis, std::int64_t feature, std::int64_t padding, std::int64_t dilation) {
   ConvGeometry g = opening_layer();
-  g.feature[axis] = feature;
-  g.padding[axis] = padding;
-  g.dilation[axis] = dilation;
+  g.feature.in_plane(axis) = feature;
+  g.padding.in_plane(axis) = padding;
+  g.dilation.in_plane(axis) = dilation;
   return taps_as_channels(g) == g;
 }
 static_assert(keeps_its_taps(0, 2, 0, 1) && keeps_its_taps(1, 1, 1, 1) && keeps_its_taps(0, 1, 0, 2));
@@ -84,8 +84,8 @@ Meetings by_phase(std::int64_t i, std::int64_t kernel, std::int64_t stride, std:
 TEST(ConvGeometry, PhasesHoldExactlyTheTapsOfTheDefinition) {
   for (const ConvCase& c : conv_cases()) {
     SCOPED_TRACE(c);
-    const Extent2 image = output_extents(c);
-    for (std::size_t axis : {0U, 1U}) {
+    const Extents image = output_extents(c);
+    for (std::size_t axis = 0; axis < 3; ++axis) {
       for (std::int64_t i = 0; i < image[axis]; ++i) {
         const Meetings expected = by_definition(i, c.kernel[axis], c.stride[axis], c.padding[axis], c.dilation[axis]);
         ASSERT_EQ(by_phase(i, c.kernel[axis], c.stride[axis], c.padding[axis], c.dilation[axis]), expected)
@@ -98,15 +98,45 @@ TEST(ConvGeometry, PhasesHoldExactlyTheTapsOfTheDefinition) {
   }
 }
 
+constexpr ConvGeometry volume_of_taps(const Extents& kernel) {
+  ConvGeometry g{.rank = 3, .batch = 2, .image_channels = 3, .feature_channels = 4};
+  g.image = {5, 6, 7};
+  g.kernel = kernel;
+  g.padding = {kernel.d / 2, kernel.h / 2, kernel.w / 2};
+  g.feature = g.image;
+  return g;
+}
+
+// Taps along one axis, with the other two as one if they are neighbours in memory.
+static_assert(volumes_as_planes(volume_of_taps({3, 1, 1})).image == Extent2{5, 42});
+static_assert(volumes_as_planes(volume_of_taps({3, 1, 1})).kernel == Extent2{3, 1});
+static_assert(volumes_as_planes(volume_of_taps({3, 1, 1})).padding == Extent2{1, 0});
+static_assert(volumes_as_planes(volume_of_taps({1, 1, 3})).image == Extent2{30, 7});
+static_assert(volumes_as_planes(volume_of_taps({1, 1, 3})).kernel == Extent2{1, 3});
+static_assert(volumes_as_planes(volume_of_taps({1, 3, 1})) == volume_of_taps({1, 3, 1}));
+static_assert(volumes_as_planes(volume_of_taps({1, 3, 3})) == volume_of_taps({1, 3, 3}));
+static_assert(volumes_as_planes(volume_of_taps({3, 3, 1})) == volume_of_taps({3, 3, 1}));
+static_assert(simplified(volume_of_taps({1, 1, 1}), true).image == Extent2{1, 210});
+static_assert(!is_planar(volume_of_taps({1, 3, 3})));
+
+// With all its padding in front, a depth stays one.
+constexpr ConvGeometry causal_volume() {
+  ConvGeometry g = volume_of_taps({3, 1, 1});
+  g.padding.d = 2;
+  return g;
+}
+static_assert(is_padded_alike(volume_of_taps({3, 1, 1})) && !is_padded_alike(causal_volume()));
+static_assert(volumes_as_planes(causal_volume()) == causal_volume());
+
 TEST(ConvCases, AreManyAndNamedApart) {
   std::set<std::string> names;
   for (const ConvCase& c : conv_cases()) {
     SCOPED_TRACE(c);
     EXPECT_TRUE(names.insert(c.name).second);
-    EXPECT_GE(output_extents(c)[0], 1);
-    EXPECT_GE(output_extents(c)[1], 1);
-    EXPECT_TRUE(c.output_padding[0] < c.stride[0] || c.output_padding[0] < c.dilation[0]);
-    EXPECT_TRUE(c.output_padding[1] < c.stride[1] || c.output_padding[1] < c.dilation[1]);
+    for (std::size_t axis = 0; axis < 3; ++axis) {
+      EXPECT_GE(output_extents(c)[axis], 1);
+      EXPECT_TRUE(c.output_padding[axis] < c.stride[axis] || c.output_padding[axis] < c.dilation[axis]);
+    }
   }
   EXPECT_GE(conv_cases().size(), 200U);
   EXPECT_GE(small_conv_cases().size(), 200U);

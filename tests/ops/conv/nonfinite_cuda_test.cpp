@@ -1,5 +1,5 @@
-// NaN and infinity in every CUDA kernel of the trio and every arithmetic: wherever the oracle puts them, and besides
-// those only where a kernel's zeros may stand beside the value, which are multiplied too:
+// NaN and infinity in every CUDA kernel of the trio and every arithmetic: wherever the oracle has them, and otherwise
+// only where a kernel's zeros may be next to the value, which are multiplied too:
 //   from image or feature: results of the same sample and group, less than one stride from the value's footprint;
 //   from the filter: results of the same channel;
 //   in conv_weight: every tap between the value's channel and those of its group.
@@ -32,9 +32,9 @@ constexpr std::int64_t kMostProducts = 300'000;
 struct Place {
   std::int64_t outer, channel, h, w;
 };
-Place place_of(std::int64_t index, std::int64_t channels, const Extent2& extents) {
-  const std::int64_t plane = extents[0] * extents[1];
-  return {index / plane / channels, index / plane % channels, index / extents[1] % extents[0], index % extents[1]};
+Place place_of(std::int64_t index, std::int64_t channels, const Extents& extents) {
+  const std::int64_t plane = extents.h * extents.w;
+  return {index / plane / channels, index / plane % channels, index / extents.w % extents.h, index % extents.w};
 }
 Place image_place(const ConvGeometry& g, std::int64_t index) { return place_of(index, g.image_channels, g.image); }
 Place feature_place(const ConvGeometry& g, std::int64_t index) {
@@ -50,9 +50,10 @@ std::int64_t feature_group(const ConvGeometry& g, const Place& at) {
 
 bool within_a_stride(const ConvGeometry& g, const Place& image, const Place& feature) {
   const auto near = [&](std::size_t axis, std::int64_t i, std::int64_t o) {
-    for (std::int64_t k = 0; k < g.kernel[axis]; ++k) {
-      const std::int64_t touched = image_position(o, k, g.stride[axis], g.padding[axis], g.dilation[axis]);
-      if (std::abs(i - touched) < g.stride[axis]) return true;
+    for (std::int64_t k = 0; k < g.kernel.in_plane(axis); ++k) {
+      const std::int64_t touched =
+          image_position(o, k, g.stride.in_plane(axis), g.padding.in_plane(axis), g.dilation.in_plane(axis));
+      if (std::abs(i - touched) < g.stride.in_plane(axis)) return true;
     }
     return false;
   };
@@ -67,8 +68,8 @@ std::int64_t image_channel(const ConvGeometry& g, const Place& filter) {
 
 enum class Operand { kFirst, kSecond, kBias };
 
-/// Returns true if element `from` of the operand may replace the value of element `to` of the result, whatever the
-/// oracle says.
+/// Returns true if element `from` of the operand may replace the value of element `to` of the result, against the
+/// oracle.
 bool may_reach(cuda::ConvRole role, const ConvGeometry& g, Operand operand, std::int64_t from, std::int64_t to) {
   if (operand == Operand::kBias) return false;
   const bool first = operand == Operand::kFirst;

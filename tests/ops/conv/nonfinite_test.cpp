@@ -1,4 +1,4 @@
-// NaN and infinity: where the float64 oracle puts them, and nowhere else. Kernels that multiply by padded zeros would
+// NaN and infinity: where the float64 oracle has them, and nowhere else. Kernels that multiply by padded zeros would
 // spread them (0 * inf is NaN).
 #include <adjoint/tests/support/conv_trio.h>
 

@@ -1,4 +1,4 @@
-// The oracle itself: its two ways of computing an element agree, and small sums done by hand come out.
+// The oracle itself: its two ways of computing an element agree, and small sums match those computed by hand.
 
 #include <adjoint/tests/support/conv_oracle.h>
 

@@ -1,5 +1,5 @@
-// The trio's promises on a GPU, whichever kernel runs: the same bits from run to run, on any grid, at any address and
-// beside other streams; results of more elements than 31 bits count.
+// The trio's promises on a GPU, for every kernel: the same bits in every run, on any grid, at any address and beside
+// other streams; results of more elements than 31 bits count.
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/base/error.h>
@@ -120,7 +120,7 @@ TEST_P(ConvPromisesCuda, EightStreamsAtOnce) {
 }
 
 // For a layer whose ring of stages turns quickly, beside copies that keep the multiprocessors' shared memory busy: data
-// that are read late must still be there (correlation/cuda/rows/walk.cuh's release_stage(), without which one run in a
+// that are read late must still be intact (correlation/cuda/rows/walk.cuh's release_stage(), without which one run in a
 // hundred differs).
 TEST_P(ConvPromisesCuda, CopiesBesideItDoNotMatter) {
   if (compute_capability() < 90) GTEST_SKIP() << "the copy engine that fills stages came with sm_90";
@@ -128,7 +128,7 @@ TEST_P(ConvPromisesCuda, CopiesBesideItDoNotMatter) {
   const Call deep = real_call(
       cuda::ConvRole::kFeature,
       {.name = "deep", .batch = 3, .in_channels = 1, .out_channels = 2526, .input = {52, 22}, .kernel = {2, 3}},
-      GetParam(), kOneMultiprocessor);  // few columns, whose products take the least time
+      GetParam(), kOneMultiprocessor);  // few columns, whose products are fastest
   const Call copied = real_call(cuda::ConvRole::kFeature,
                                 {.name = "copied",
                                  .batch = 3,
@@ -214,7 +214,7 @@ void expect_long_rows_are_exact(const ConvMode& mode) {
   small.image = {1, 2 * kEnd};
   small.padding = {0, 1};
   ConvGeometry large = small;
-  large.image[1] = large.feature[1] = (std::int64_t{1} << 27) + 5;
+  large.image.w = large.feature.w = (std::int64_t{1} << 27) + 5;
   ConvProblem p = integer_problem(small);
   // The middle of the short rows is the long rows' zeros.
   for (std::vector<double>* rows : {&p.image, &p.feature}) {
@@ -224,9 +224,9 @@ void expect_long_rows_are_exact(const ConvMode& mode) {
     }
   }
   const Tensor filter = p.filter_tensor({.dtype = mode.dtype, .device = kCUDA});
-  const Tensor feature = long_rows(p.feature, kChannels, large.feature[1], mode.dtype);
+  const Tensor feature = long_rows(p.feature, kChannels, large.feature.w, mode.dtype);
   {
-    const Tensor image = long_rows(p.image, kChannels, large.image[1], mode.dtype);
+    const Tensor image = long_rows(p.image, kChannels, large.image.w, mode.dtype);
     expect_values("conv", ends_of(conv(image, filter, {}, large), kEnd), oracle::conv(small, p.image, p.filter, {}));
     expect_values("conv_weight", conv_weight(image, feature, large), oracle::conv_weight(small, p.image, p.feature));
   }

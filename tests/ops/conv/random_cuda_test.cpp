@@ -1,5 +1,5 @@
-// 20,000 random geometries: every CUDA kernel that takes one equals the plain kernels on integers, in every arithmetic,
-// with operands and results anywhere in memory, and writes its result whole and nothing else.
+// 20,000 random geometries: every CUDA kernel that supports one equals the plain kernels on integers, in every
+// arithmetic, with operands and results anywhere in memory, and writes its result whole and nothing else.
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/tests/support/conv_cuda.h>
@@ -19,14 +19,14 @@ constexpr std::uint64_t kShards = 20, kCasesPerShard = 1000;
 constexpr int kMostFailures = 3;  // of a kernel in one arithmetic, before it is left alone
 
 struct Tally {
-  std::map<std::pair<cuda::ConvRole, std::string>, int> runs;  // one kernel may stand for two roles
+  std::map<std::pair<cuda::ConvRole, std::string>, int> runs;  // one kernel may have two roles
   std::map<std::string, int> failures;
 };
 
 int failed_checks() { return ::testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count(); }
 
-// Magnitudes whose sums of products stay below 2^24. Only float32 sees integers that TF32 does not hold, which take the
-// second and third of its products; either operand, by turns.
+// Magnitudes whose sums of products stay below 2^24. Only float32 gets integers that TF32 does not hold, which need the
+// second and third of its products; operands alternate.
 std::pair<std::int64_t, std::int64_t> magnitudes(cuda::ConvRole role, const ConvGeometry& g, const ConvMode& mode,
                                                  std::uint64_t seed) {
   std::int64_t terms = g.batch * g.feature_plane();

@@ -69,7 +69,7 @@ TEST_P(SlicedVariantsCuda, AreExactOnAllMultiprocessors) {
   check_every_kernel(mode, c, {});
 }
 
-/// Every tile of boxes_conv_weight, which chooses most of them for large problems alone, by boxes and by element.
+/// Every tile of boxes_conv_weight, which chooses most of them only for large problems, by boxes and by element.
 class BoxesVariantsCuda : public ConvVariantsCuda {};
 
 TEST_P(BoxesVariantsCuda, AreExactInEveryTile) {

@@ -1,5 +1,5 @@
-// The trio's use of a GPU's memory besides operands and results: none on the CPU, bounded by the filter's size and a
-// constant on a GPU.
+// The trio's device memory besides operands and results: 0 on the CPU, bounded by the filter's size and a constant on a
+// GPU.
 
 #include <adjoint/core/base/precision.h>
 #include <adjoint/core/tensor/tensor.h>

@@ -1,4 +1,4 @@
-// Copies that turn a few neighbours round, on the emulator, beside the CPU's copies.
+// Copies that reorder a few neighbours, on the emulator, compared with the CPU's copies.
 #include <cuda_runtime.h>
 #include <adjoint/core/cuda/interleave.cuh>
 
@@ -17,7 +17,7 @@ Tensor at(const Shape& shape, DType dtype, std::int64_t offset) {
   return Tensor::zeros({shape.numel() + offset}, {.dtype = dtype}).narrow(0, offset, shape.numel()).reshape(shape);
 }
 
-/// Copies `from` to `to`, and returns whether it was interleaved.
+/// Copies `from` to `to`, and returns true if it was interleaved.
 bool copied(const Tensor& from, Tensor& to) {
   const StridedPlan<2> plan = make_strided_plan<2>(to.shape(), {to.strides(), from.strides()});
   return visit_bits(to.dtype(), [&]<class Bits>() {

@@ -22,7 +22,7 @@ struct BroadcastCase {
   Shape a, b, result;
 };
 
-// The element of `values` (of `shape`) that stands at `flat` of the result.
+// The element of `values` (of `shape`) at `flat` of the result.
 double broadcast_at(const std::vector<double>& values, const Shape& shape, const Shape& result, std::int64_t flat) {
   std::int64_t offset = 0, pitch = 1;
   for (std::size_t i = 0; i < result.size(); ++i) {
@@ -149,9 +149,9 @@ TEST(InPlace, RefusesWhatItCannotDo) {
                "add_: the operand must broadcast to the tensor's shape; got operand (2, 2, 3)");
   EXPECT_ERROR(x.add_(Tensor::ones({4})), "add_: ", "(2, 3)", "(4,)");
   EXPECT_ERROR(x.add_(Tensor::ones({2, 3}, {.dtype = kFloat64})),
-               "add_: the tensor's dtype must take the operand's; got operand float64 (2, 3), tensor float32 (2, 3)");
-  EXPECT_ERROR(x.to(kInt64).mul_(x), "mul_: the tensor's dtype must take the operand's", "float32", "int64");
-  EXPECT_ERROR(x.to(kBool).add_(x.to(kInt64)), "add_: the tensor's dtype must take the operand's", "int64", "bool");
+               "add_: the tensor's dtype must hold the operand's; got operand float64 (2, 3), tensor float32 (2, 3)");
+  EXPECT_ERROR(x.to(kInt64).mul_(x), "mul_: the tensor's dtype must hold the operand's", "float32", "int64");
+  EXPECT_ERROR(x.to(kBool).add_(x.to(kInt64)), "add_: the tensor's dtype must hold the operand's", "int64", "bool");
   EXPECT_ERROR(x.add_(Tensor{}), "add_: the operand must be defined");
   EXPECT_ERROR(x.to(kInt64).mul_(0.5), "mul_: a scalar takes the tensor's dtype");
   EXPECT_ERROR(x.to(kBool).mul_(1.0), "mul_: the dtype must be numeric");

@@ -22,7 +22,7 @@ struct Limits {
   Tensor (*f)(const Tensor&);
   double below, above;  // results far out; infinite: as x itself
   double slope_below, slope_above;
-  double first = 0.0, last = kInfinity;  // where the limits are reached, and where the formula ends
+  double first = 0.0, last = kInfinity;  // the points at which limits are reached, and at which the formula ends
 };
 
 const std::vector<Limits>& functions() {

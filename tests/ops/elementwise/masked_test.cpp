@@ -1,5 +1,5 @@
-// Infinities where a function's derivative is 0 by choice: pow at base 0 to any order, prelu's weight, gradients of
-// 16-bit floats that would overflow between two steps.
+// Infinities at points where a function's derivative is 0 by choice: pow at base 0 to any order, prelu's weight,
+// gradients of 16-bit floats that would overflow between two steps.
 #include <adjoint/adjoint.h>
 #include <adjoint/tests/support/values.h>
 

@@ -186,8 +186,7 @@ TEST_P(ScalarOperands, DivisorsBeyondTheRangeStayInFloat32) {
   EXPECT_EQ(second.select(0, 0).item<double>(), static_cast<double>(convert<float16>(2.0F / 70000.0F)));
 }
 
-// d/dx x^e = e x^(e-1): the exponent e - 1 of the gradient is not rounded to bfloat16, where 0.0078125 - 1 has no
-// place.
+// d/dx x^e = e x^(e-1): the exponent e - 1 of the gradient is not rounded to bfloat16, which cannot hold 0.0078125 - 1.
 TEST_P(ScalarOperands, AGradientsExponentKeepsItsBits) {
   const double e = 0x1.02p-7;  // exact in bfloat16
   Tensor x = Tensor::full({1}, 0x1p100, on(kBFloat16));

@@ -1,4 +1,5 @@
-// Every elementwise function on every dtype it takes, against plain loops: contiguous, strided, broadcast, long, empty.
+// Every elementwise function on every dtype it accepts, against plain loops: contiguous, strided, broadcast, long,
+// empty.
 #include <adjoint/adjoint.h>
 #include <adjoint/tests/support/elementwise_cases.h>
 #include <adjoint/tests/support/values.h>

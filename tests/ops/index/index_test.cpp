@@ -103,7 +103,7 @@ TEST(Index, PutsThroughViewsAndConverts) {
   EXPECT_EQ(&index_put_(line, {Slice(0, 0)}, 5.0), &line);
 }
 
-// A mask without axes is an axis of one element, or of none, among the other indices; PyTorch's results.
+// A mask without axes is an axis of one element, or an empty axis, among the other indices; PyTorch's results.
 TEST(Index, TakesAMaskWithoutAxesAnywhere) {
   const Tensor x = counting({3, 4}), i = ints({0, 2});
   const Tensor yes = Tensor::ones({}, {.dtype = kBool}), no = Tensor::zeros({}, {.dtype = kBool});
@@ -130,7 +130,7 @@ TEST(Index, TakesAMaskWithoutAxesAnywhere) {
   expect_values("x[i, True, i] = ...", written, {-1, 1, 2, 3, 4, 5, 6, 7, 8, 9, -2, 11});
 }
 
-// Axes of one element that are dropped stand in front alone.
+// Dropped axes of one element are only in front.
 TEST(Index, PutsValuesOfManyAxes) {
   for (const std::vector<Index>& indices : {std::vector<Index>{ints({0, 2})}, {Slice({}, {}, 2)}}) {
     const auto put = [&](const Shape& shape) {

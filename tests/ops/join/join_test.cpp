@@ -158,7 +158,7 @@ TEST(JoinTape, GradientsReachOnlyTheOperandsThatNeedThem) {
 
 TEST(JoinBadInput, Cat) {
   const Tensor x = Tensor::zeros({2, 3});
-  EXPECT_ERROR(cat({}), "cat: there must be a tensor at least");
+  EXPECT_ERROR(cat({}), "cat: there must be at least one tensor");
   EXPECT_ERROR(cat({x, Tensor{}}), "cat");
   EXPECT_ERROR(cat({x, Tensor::zeros({3, 3})}, 1), "cat: tensors must have one shape but for axis 1",
                "(2, 3) in place 0", "(3, 3) in place 1");
@@ -175,7 +175,7 @@ TEST(JoinBadInput, Cat) {
 
 TEST(JoinBadInput, Stack) {
   const Tensor x = Tensor::zeros({2, 3});
-  EXPECT_ERROR(stack({}), "stack: there must be a tensor at least");
+  EXPECT_ERROR(stack({}), "stack: there must be at least one tensor");
   EXPECT_ERROR(stack({x, Tensor::zeros({2, 2})}), "stack: tensors must have one shape", "(2, 2) in place 1");
   EXPECT_ERROR(stack({x, x}, 3), "stack", "3");
   EXPECT_ERROR(stack({Tensor::zeros({1, 1, 1, 1, 1, 1, 1, 1})}), "stack: the result can have 8 axes at most");

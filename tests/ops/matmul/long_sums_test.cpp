@@ -33,7 +33,7 @@ void expect_every_result(const Tensor& a, const Tensor& b, double expected, doub
 }
 
 TEST(MatmulLongSums, OnesAreCountedBeyondFloat32sIntegers) {
-  // A sum that goes on by ones stays at 2^24; one that goes on by fours, in lanes, too.
+  // A sum that grows by ones stops at 2^24; so does one that grows by fours, in lanes.
   const std::int64_t inner = (std::int64_t{1} << 24) + 4096;
   const Tensor ones = Tensor::ones({1, inner});
   EXPECT_EQ(matmul(ones, ones.reshape({inner, 1})).item<double>(), static_cast<double>(inner));

@@ -251,7 +251,7 @@ TEST(MatmulBadInput, NamesOperandsRuleAndRemedy) {
                "a float32, b float64");
   EXPECT_ERROR(matmul(a.to(kInt32), Tensor::zeros({3, 4}, {.dtype = kInt32})), "floating-point", "int32");
   EXPECT_ERROR(matmul(a, Tensor{}), "matmul", "b");
-  // Neither operand is copied for a result that cannot be: they would take 16 GB.
+  // No operand is copied for an impossible result: copies would need 16 GB.
   const Tensor one = Tensor::zeros({1, 1, 1});
   const Tensor tall = one.expand({1, std::int64_t{1} << 32, 1}), wide = one.expand({2, 1, std::int64_t{1} << 32});
   EXPECT_ERROR(matmul(tall, wide), "must fit in 63 bits", "(2, 4294967296, 4294967296)");

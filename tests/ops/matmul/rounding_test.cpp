@@ -1,9 +1,9 @@
-// Where linear and attention round 16-bit floats: once, behind the last sum.
+// linear and attention round 16-bit floats once, behind the last sum.
 #include <adjoint/core/autograd/autocast.h>
 #include <adjoint/core/autograd/gradcheck.h>
 #include <adjoint/core/autograd/tape.h>
+#include <adjoint/ops/attention/attention.h>
 #include <adjoint/ops/elementwise/elementwise.h>
-#include <adjoint/ops/matmul/attention.h>
 #include <adjoint/ops/matmul/linear.h>
 #include <adjoint/ops/matmul/matmul.h>
 #include <adjoint/tests/support/values.h>
@@ -113,7 +113,7 @@ Operands operands(double size, DType dtype, Device device, std::int64_t width = 
   return {one(1, size), one(2, size), one(3, 1.0)};
 }
 
-// The largest error of attention and its gradients beside float64's, in their largest elements.
+// The largest error of attention and its gradients against float64's, relative to their largest elements.
 double attention_error(const Operands& from, std::optional<double> scale = {}) {
   const auto found = [&](DType dtype) {
     std::vector<Tensor> leaves;

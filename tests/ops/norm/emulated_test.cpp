@@ -86,7 +86,7 @@ void check(const Case& c, DType dtype, std::uint64_t seed) {
   const double tolerance = dtype == kFloat64 ? 1e-11 : dtype == kFloat32 ? 2e-6 : dtype == kFloat16 ? 2e-3 : 1e-2;
   const Shape shape{a.samples, a.channels(), a.inner}, channels{a.channels()};
   const DType wide = dtype == kFloat64 ? kFloat64 : kFloat32;
-  // Images stand in memory's order: with channels last, (samples, inner, channels).
+  // Images are in memory's order: with channels last, (samples, inner, channels).
   const Shape placed_shape = a.channels_last ? Shape{a.samples, a.inner, a.channels()} : shape;
   const auto logical = [&](const Tensor& t) { return a.channels_last ? t.permute({0, 2, 1}).contiguous() : t; };
   const auto drawn = [&](const Shape& of, bool is_wide = false) {
@@ -111,7 +111,7 @@ void check(const Case& c, DType dtype, std::uint64_t seed) {
   expect_close("y", logical(out[0]), expected.y, tolerance);
 
   const Tensor kept = a.given ? statistics : out[1];
-  // All of them; x's alone; the parameters' alone.
+  // All gradients; x's alone; the parameters' alone.
   for (const auto& [of_x, of_parameters] : {std::pair{true, true}, {true, false}, {false, true}}) {
     std::array<Tensor, 4> found;
     for (std::size_t i = 0; i < found.size(); ++i) {
@@ -243,7 +243,7 @@ TEST(NormEmulated, ChannelsLast) {
   }
 }
 
-// Of batches and of each sample, in rows that a block takes, that are cut, and that are all of their channel.
+// Norms of batches and of each sample, in rows that fit a block, that are cut, and that are all of their channel.
 TEST(NormEmulated, WideParameters) {
   for (const DType dtype : {kBFloat16, kFloat16}) {
     std::uint64_t seed = 300;

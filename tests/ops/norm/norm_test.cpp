@@ -106,7 +106,7 @@ TEST(Norm, LosesNothingFarFromZero) {
                layer_norm(x.to(kFloat64), {6}).to(kFloat32), 1e-6);
 }
 
-// A weight near 1 moves by 1e-3 in a step, which bfloat16 does not hold there.
+// A weight near 1 moves by 1e-3 in a step, less than bfloat16's spacing there.
 TEST(Norm, ParametersStayFloat32UnderMixedPrecision) {
   for (const Device device : {Device(kCPU), Device(kCUDA)}) {
     if (device.is_cuda() && !cuda_is_available()) continue;

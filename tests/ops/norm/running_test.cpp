@@ -24,7 +24,7 @@ struct Running {
   }
 };
 
-// Of one sample, so that the channels' means, 3 and 30, and variances, 8 and 800, are those of each sample too.
+// One sample, so that the channels' means, 3 and 30, and variances, 8 and 800, are those of each sample too.
 Tensor batch(DType dtype) { return Tensor::from_vector<double>({1, 5, 10, 50}, {1, 2, 2}, {.dtype = dtype}); }
 
 void follow(bool by_instance, const Tensor& x, const Running& running, double momentum) {

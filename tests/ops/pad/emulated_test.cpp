@@ -1,4 +1,4 @@
-// The kernels of padding on the emulator, beside the CPU's.
+// The kernels of padding on the emulator, compared with the CPU's.
 #include <cuda_runtime.h>
 #include <adjoint/ops/pad/cuda.cu>
 

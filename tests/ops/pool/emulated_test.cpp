@@ -1,14 +1,14 @@
-// The kernels of pooling on the emulator, beside the CPU's: values, places and gradients to the bit.
+// The kernels of pooling on the emulator, compared with the CPU's: values, places and gradients, bit for bit.
 #include <cuda_runtime.h>
 
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/tensor/fill.h>
 #include <adjoint/ops/pool/pool.h>
 
-// Of the library's inside, which it does not export.
+// Functions that the library does not export.
 void adjoint::fill(Tensor& dst, double value) { dst.fill_(value); }
 
-// Threads of the emulator take turns.
+// Threads of the emulator alternate.
 inline long long atomicMax(long long* to, long long value) {
   const long long before = *to;
   if (value > before) *to = value;
@@ -152,6 +152,78 @@ void check_channels_last(DType dtype, std::int64_t channels) {
   const Tensor shared = g * 36.0;  // shares of these are exact
   cuda::avg_pool_adjoint(std::array{in_memory_order(shared)}, dz, attr);
   expect_same_bits("gradients of means", dz, in_memory_order(gradient_of(x, shared, mean)));
+}
+
+/// x (N, C, D, H, W) as contiguous (N, D, H, W, C).
+Tensor volume_in_memory_order(const Tensor& x) { return x.permute({0, 2, 3, 4, 1}).contiguous(); }
+
+struct VolumeCase {
+  Size3 in, kernel, stride, padding, dilation = 1;
+};
+
+void check_volume(const VolumeCase& c, DType dtype, std::int64_t channels) {
+  SCOPED_TRACE(to_string(dtype) + " " + std::to_string(c.in.w) + " " + std::to_string(channels));
+  cuda::emulated_seed = static_cast<std::uint64_t>(c.in.w + channels);
+  const Shape in{2, channels, c.in.d, c.in.h, c.in.w};
+  std::vector<double> values = integers(in.numel(), 9, 3);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 31 == 5 ? std::nan("") : values[i];
+  const Tensor x = placed(values, in, dtype, 0), z = placed(integers(in.numel(), 9, 6), in, dtype, 0);
+  const MaxPool3dParams params{.stride = c.stride, .padding = c.padding, .dilation = c.dilation};
+  const auto max = [&](const Tensor& leaf) { return max_pool3d(leaf, c.kernel, params); };
+  const auto mean = [&](const Tensor& leaf) {
+    return avg_pool3d(leaf, c.kernel, {.stride = c.stride, .padding = c.padding});
+  };
+  const auto [maxima, places] = max_pool3d_with_indices(x, c.kernel, params);
+  const Tensor g = placed(integers(maxima.numel(), 3, 7), maxima.shape(), dtype, 0);
+  const Tensor shared = mean(z) * 0.0 + 216.0;  // shares of these are exact
+  const auto attr_of = [&](const Tensor& result, const Size3& dilation) {
+    const auto axis = [&](std::int64_t Size3::*of, std::int64_t at) {
+      const auto narrow = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
+      return PoolAxis{.in = narrow(c.in.*of),
+                      .out = narrow(result.size(at)),
+                      .kernel = narrow(c.kernel.*of),
+                      .stride = narrow(c.stride.*of),
+                      .padding = narrow(c.padding.*of),
+                      .dilation = narrow(dilation.*of),
+                      .by_stride = Divider(static_cast<std::uint32_t>(c.stride.*of))};
+    };
+    return PoolAttr{.axes = 3, .d = axis(&Size3::d, -3), .h = axis(&Size3::h, -2), .w = axis(&Size3::w, -1)};
+  };
+  for (const bool channels_last : {false, true}) {
+    const auto laid = [&](const Tensor& t) { return channels_last ? volume_in_memory_order(t) : t; };
+    const auto result = [&](const Tensor& like, DType of) { return unwritten(laid(like).shape(), of, 0); };
+    PoolAttr attr = attr_of(maxima, c.dilation), average = attr_of(shared, 1);
+    if (channels_last) attr.channels = average.channels = channels;
+    for (const DType width_of_places : {kInt32, kInt64}) {
+      std::array got{result(maxima, dtype), Tensor::full(laid(maxima).shape(), 99.0, {.dtype = width_of_places})};
+      cuda::max_pool(std::array{laid(x)}, got, attr);
+      expect_same_bits("maxima", got[0], laid(maxima));
+      expect_same_bits("places", got[1].to(kInt64), laid(places));
+      Tensor dx = result(x, dtype);
+      cuda::max_pool_adjoint(std::array{laid(g), got[1]}, dx, attr);
+      expect_same_bits("gradients of maxima", dx, laid(gradient_of(x, g, max)));
+    }
+    Tensor y = result(shared, dtype), dz = result(z, dtype);
+    cuda::avg_pool(std::array{laid(z)}, y, average);
+    expect_same_bits("means", y, laid(mean(z)));
+    cuda::avg_pool_adjoint(std::array{laid(shared)}, dz, average);
+    expect_same_bits("gradients of means", dz, laid(gradient_of(z, shared, mean)));
+  }
+}
+
+TEST(PoolEmulated, OfVolumesIsTheCpus) {
+  const VolumeCase cases[] = {
+      {{3, 4, 16}, 2, 2, 0},  // rows of whole packs
+      {{4, 5, 7}, 3, 2, 1},
+      {{5, 3, 16}, {3, 1, 2}, {1, 2, 2}, {1, 0, 1}},
+      {{2, 6, 8}, {1, 3, 3}, {1, 1, 2}, {0, 1, 1}},
+  };
+  for (const DType dtype : {kFloat16, kFloat32, kFloat64}) {
+    for (const VolumeCase& c : cases) {
+      for (const std::int64_t channels : {std::int64_t{3}, std::int64_t{8}}) check_volume(c, dtype, channels);
+    }
+  }
+  check_volume({{5, 4, 9}, {2, 2, 3}, {1, 2, 1}, {1, 1, 1}, {3, 2, 2}}, kFloat32, 4);
 }
 
 TEST(PoolEmulated, ChannelsLastIsTheCpus) {

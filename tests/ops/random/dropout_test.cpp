@@ -36,6 +36,9 @@ TEST(Dropout, DropsWholeChannels) {
   const Tensor sums = y.sum({2, 3});
   for (const double sum : sums.to_vector<double>()) EXPECT_TRUE(sum == 0.0 || sum == 12.0) << sum;
   EXPECT_NEAR(sums.mean().item<double>(), 6.0, 1.5);
+  const Tensor of_volumes = dropout3d(Tensor::ones({50, 8, 3, 2, 2}), 0.5).sum({2, 3, 4});
+  for (const double sum : of_volumes.to_vector<double>()) EXPECT_TRUE(sum == 0.0 || sum == 24.0) << sum;
+  EXPECT_NEAR(of_volumes.mean().item<double>(), 12.0, 3.0);
 }
 
 TEST(Dropout, SendsGradientsWhereElementsStayed) {
@@ -48,6 +51,7 @@ TEST(Dropout, SendsGradientsWhereElementsStayed) {
 TEST(Dropout, SaysWhatIsWrong) {
   EXPECT_ERROR(dropout(Tensor::ones({2}), 1.5), "dropout: p must be between 0 and 1; got 1.5", "(2,)");
   EXPECT_ERROR(dropout(Tensor{}), "dropout: ", "x");
+  EXPECT_ERROR(dropout3d(Tensor::ones({2, 2, 2}), 0.5), "dropout3d: x must be (N, C, D, H, W)", "(2, 2, 2)");
   EXPECT_ERROR(dropout2d(Tensor::ones({2, 2}), 0.5), "dropout2d: x must be (N, C, H, W)", "(2, 2)");
 }
 

@@ -97,7 +97,7 @@ TEST(ReduceRange, DeviationsOfHalvesHaveGradientsOfOneRounding) {
   expect_near("float16", gradient_of(x, [](const Tensor& t) { return std(t); }), exact.to_vector<double>(), 0x1p-10);
 }
 
-// Shares of exp(x) add up to 1 whatever the result was rounded to.
+// Shares of exp(x) add up to 1 for every rounding of the result.
 TEST(ReduceRange, SharesOfLogSumExp) {
   const auto of = [](const Tensor& t) { return logsumexp(t, {}); };
   expect_near("bfloat16", gradient_of(list({100, 100.5, 99}, kBFloat16), of),

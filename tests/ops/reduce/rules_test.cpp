@@ -1,4 +1,4 @@
-// Rules over sizes that take several stages: unfinished results are not elements.
+// Rules over sizes that need several stages: unfinished results are not elements.
 #include <adjoint/adjoint.h>
 #include <adjoint/tests/support/values.h>
 

@@ -26,7 +26,7 @@ Tensor list(const std::vector<double>& values, DType dtype) {
   return Tensor::from_vector<double>(values, {static_cast<std::int64_t>(values.size())}, {.dtype = dtype});
 }
 
-// Of a matrix's columns, in two passes.
+// The variance of a matrix's columns, in two passes.
 std::vector<double> variances_of_columns(const std::vector<double>& values, std::size_t columns, double correction) {
   const std::size_t rows = values.size() / columns;
   std::vector<double> result;
@@ -202,7 +202,7 @@ TEST(Var, DerivativesOfAnyOrder) {
       }
     }
   }
-  // Of two numbers var^2 is d^4 / 4 with d = a - b.
+  // For two numbers var^2 is d^4 / 4 with d = a - b.
   const Tensor pair = list({5, 3}, kFloat64).requires_grad_();
   Tape tape;
   Tensor derivative = square(var(pair));

@@ -163,7 +163,7 @@ TEST(ResampleTiles, AreTallOf16BitsWhereThereAreMany) {
   EXPECT_EQ(height(twice, 2, 3), 32);
   EXPECT_EQ(height(twice, 4, 1024), 32);
   EXPECT_EQ(height(twice, 8, 1024), 32);
-  EXPECT_EQ(height(half, 2, 4096), 64);  // whose 128 rows come from more than shared memory holds
+  EXPECT_EQ(height(half, 2, 4096), 64);  // whose 128 rows need more than shared memory holds
 }
 
 }  // namespace

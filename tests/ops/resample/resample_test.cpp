@@ -195,7 +195,8 @@ void expect_copied_axis(const TensorOptions& options) {
                                  .antialias = variant == 2};
         if (turned) x = x.transpose(0, 1).clone();
         if (variant == 3) {
-          params.scale_factor = turned ? Scale2{2.5, 1.2} : Scale2{1.2, 2.5};  // 4 times 1.2, rounded down, is 4
+          params.scale_factor =
+              turned ? AxisScales{2.5, 1.2} : AxisScales{1.2, 2.5};  // 4 times 1.2, rounded down, is 4
         } else {
           params.size = turned ? Size2{7, 4} : Size2{4, 7};
         }
@@ -242,7 +243,7 @@ TEST(Interpolate, AnImageThatKeepsItsSizeIsACopyOfItsOwn) {
   }
 }
 
-// Blocks of outputs begin anew inside these lines; the oracle takes each output from a short piece of the input.
+// Blocks of outputs begin anew inside these lines; the oracle computes each output from a short piece of the input.
 void expect_long_lines(const TensorOptions& options) {
   constexpr std::int64_t kIn = 100'000, kOut = 300'000;
   std::vector<double> values(kIn), seeds(kOut);
@@ -321,7 +322,7 @@ TEST(Interpolate, TakesAFewTimesTheResultsMemory) {
       EXPECT_LT(peak, 3 * kBytes) << "to (" << size.h << ", " << size.w << ")";
     }
   }
-  // A wide, low image of a tall, narrow one: neither order of the axes is free, and one of them takes 16 GB.
+  // A wide, low image of a tall, narrow one: neither order of the axes is free, and one needs 16 GB.
   EXPECT_EQ(interpolate(Tensor::ones({1 << 16, 1}), {.size = {1, 1 << 16}, .mode = kBilinear}).numel(), 1 << 16);
 }
 
@@ -330,7 +331,7 @@ TEST(Interpolate, AResultBeyondMemoryIsRefusedFirst) {
   const std::int64_t big = std::int64_t{1} << 31;
   EXPECT_ERROR(
       interpolate(x, {.size = {big, big}, .mode = kBilinear}),
-      "interpolate: the result's bytes must fit in 63 bits; got input (1, 1, 3, 3), size (2147483648, 2147483648)");
+      "interpolate: the result's bytes must fit in 63 bits; got input (1, 1, 3, 3), result (1, 1, 2147483648, 2147483648)");
   EXPECT_ERROR(interpolate(x, {.scale_factor = 0x1p30, .mode = kBilinear}),
                "interpolate: the result's bytes must fit in 63 bits");
   const Tensor h = Tensor::ones({3, 3}, {.dtype = kBFloat16});
@@ -362,15 +363,14 @@ TEST(Interpolate, ErrorsNameTheRule) {
   const auto antialiased = [&](Interpolation mode) {
     return interpolate(x, {.size = 2, .mode = mode, .antialias = true});
   };
-  EXPECT_ERROR(antialiased(Interpolation::kNearest),
-               "antialias must stand beside kBilinear or kBicubic; got mode nearest");
+  EXPECT_ERROR(antialiased(Interpolation::kNearest), "antialias needs kBilinear or kBicubic; got mode nearest");
   EXPECT_ERROR(antialiased(Interpolation::kNearestExact), "got mode nearest-exact");
   EXPECT_ERROR(antialiased(Interpolation::kArea), "got mode area");
   EXPECT_ERROR(antialiased(Interpolation::kLinear), "got mode linear");
   EXPECT_ERROR(interpolate(x, {.size = 2, .mode = Interpolation::kNearest, .align_corners = true}),
-               "align_corners must stand beside kLinear, kBilinear or kBicubic; got mode nearest");
-  EXPECT_ERROR(interpolate(x, {.size = 2, .mode = static_cast<Interpolation>(6)}),
-               "interpolate: a value of Interpolation must be one of its enumerators, 0 to 5; got 6");
+               "align_corners needs kLinear, kBilinear, kTrilinear or kBicubic; got mode nearest");
+  EXPECT_ERROR(interpolate(x, {.size = 2, .mode = static_cast<Interpolation>(7)}),
+               "interpolate: a value of Interpolation must be one of its enumerators, 0 to 6; got 7");
   EXPECT_ERROR(interpolate(Tensor::zeros({3, 0, 4}), {.size = 2, .mode = kBilinear}),
                "interpolate: height and width must be positive; got input (3, 0, 4)");
   EXPECT_ERROR(interpolate(Tensor::zeros({3, 4}, {.dtype = kUInt8}), {.size = 2, .mode = kBilinear}),

@@ -170,7 +170,7 @@ TEST(Signal, ComesBackFromItsSpectra) {
 
 TEST(Signal, AddsFramesUpInLongSignals) {
   const Tensor x = Tensor::from_vector(testing::integers(50000, 5, 5), {50000});
-  // Ones, framed and added up, count how many frames lie over an element.
+  // Ones, framed and added up, count the frames over an element.
   const Tensor counts = overlap_add(frame(Tensor::ones({50000}), 300, 70), 70, 50000);
   expect_same_bits("frames", overlap_add(frame(x, 300, 70), 70, 50000), x * counts);
 }

@@ -10,7 +10,7 @@
 namespace adjoint {
 namespace {
 
-// Along axis 1: short and long rows that lie in order, and columns, few and many.
+// Along axis 1: short and long rows in order, and columns, few and many.
 const std::vector<Shape> kShapes = {{3, 1},    {300, 7},   {5, 1000},    {2, 4096},      {2, 5003},
                                     {1, 9001}, {1, 70001}, {2, 3000, 3}, {2, 19, 17000}, {40, 5, 40}};
 

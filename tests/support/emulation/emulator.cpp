@@ -22,7 +22,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-// Keeps the registers that a function keeps, and goes on with another stack.
+// Keeps the registers that a function keeps, and continues with another stack.
 #if defined(__x86_64__)
 extern "C" void adjoint_emulator_switch(void** from, void* to);
 asm(R"(
@@ -53,7 +53,7 @@ namespace adjoint::emulation {
 namespace {
 
 #if defined(__x86_64__)
-// swapcontext() asks the kernel for the mask of signals in each switch, which takes most of an emulation's time.
+// swapcontext() asks the kernel for the mask of signals in each switch, which would be most of an emulation's time.
 class Context {
  public:
   void begin(char* stack, std::size_t bytes, void (*function)()) {
@@ -192,7 +192,7 @@ void run_cluster() {
     start(fiber);
     alive.push_back(&fiber);
   }
-  // Half of the time one warp stands still for a while, and the others go as far as they can without it.
+  // Half of the time one warp stops for a while, and the others run as far as they can without it.
   const std::uint64_t choices = 2 * machine.warps.size();
   std::uint64_t still = machine.random() % choices;
   bool all_go = false;
@@ -367,7 +367,7 @@ std::uint32_t shared_address(const void* pointer) {
 }
 
 unsigned char* shared_pointer(std::uint32_t address) {
-  unsigned char* const base = arenas[current().rank];  // variables that kernels declare __shared__ lie elsewhere
+  unsigned char* const base = arenas[current().rank];  // variables that kernels declare __shared__ are elsewhere
   return base + static_cast<std::int32_t>(address);
 }
 

@@ -1,12 +1,13 @@
 // Runs CUDA kernels on the CPU, so that tests without a GPU can check their results.
 //
 // A kernel's .cuh compiles as C++: include/ holds stand-ins for CUDA's headers and for core/cuda's wrappers of single
-// instructions, to be found before the real ones. Each thread of a block is a fiber; all fibers of a block (or of a
-// cluster's blocks) take turns on one thread of the host, in an order drawn from a seed, and change at barriers,
-// mbarrier waits and warp-wide instructions. Asynchronous work is done as late as its waits allow, or at a moment drawn
-// at random where none waits: cp.async and bulk copies by the scheduler, wgmma's products at the wait that covers them.
-// So a missing wait or a buffer that is reused too early shows as a wrong sum, and a barrier that nobody completes as
-// an exception. Not modelled: time, memory ordering between proxies, alignment faults of ordinary loads.
+// instructions; the compiler finds them before the real ones. Each thread of a block is a fiber; all fibers of a block
+// (or of a cluster's blocks) alternate on one thread of the host, in an order drawn from a seed, and change at
+// barriers, mbarrier waits and warp-wide instructions. Asynchronous work is done as late as its waits allow, or at a
+// random moment if nothing waits: cp.async and bulk copies by the scheduler, wgmma's products at the wait that covers
+// them. So a missing wait or a buffer that is reused too early shows as a wrong sum, and a barrier that nobody
+// completes as an exception. The emulator does not model time, memory ordering between proxies, and alignment faults of
+// ordinary loads.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@
 #include <memory>
 #include <vector>
 
-// GCC and clang tell it differently.
+// GCC and clang report it differently.
 #if defined(__SANITIZE_ADDRESS__)
 #define ADJOINT_ASAN 1
 #elif defined(__has_feature)
@@ -40,7 +41,7 @@ struct Launch {
   std::size_t smem_bytes = kDynamicBytes;  // dynamic shared memory; nothing may be written after it
 };
 
-/// Calls `kernel` once a thread. Throws std::runtime_error when no thread of a cluster can go on.
+/// Calls `kernel` once a thread. Throws std::runtime_error when no thread of a cluster can continue.
 void run(const Launch& launch, const std::function<void()>& kernel);
 
 /// One matrix instruction of a lane, not yet done.
@@ -78,7 +79,7 @@ struct Thread {
 Thread& current();
 const Launch& launch();
 
-/// Lets other threads run until `ready` says true.
+/// Lets other threads run until `ready` returns true.
 void wait_until(const std::function<bool()>& ready);
 /// Lets `work` be done at a moment of the scheduler's choice.
 void later(std::function<void()> work);

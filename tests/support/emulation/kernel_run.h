@@ -94,7 +94,7 @@ struct Expected {
 
 inline constexpr Activation kReLU{ActivationKind::kReLU};
 
-/// `activation`: kReLU, or none.
+/// `activation`: kReLU, or no activation.
 inline Expected expected_results(const ConvProblem& p, bool transposed, const Activation& activation) {
   Expected expected;
   expected.sums = transposed ? oracle::conv_transpose(p.geometry, p.feature, p.filter, p.image_bias)
@@ -111,7 +111,7 @@ constexpr DType kDTypeOf = sizeof(T) == 4              ? kFloat32
                            : std::is_same_v<T, __half> ? kFloat16
                                                        : kBFloat16;
 
-/// Has launches to come run in an order that the seed draws, by default on so few multiprocessors that blocks take
+/// Runs later launches in an order that the seed draws, by default on so few multiprocessors that blocks compute
 /// several tiles.
 inline void emulate_launches(std::uint64_t seed, int multiprocessors = 0) {
   cuda::emulated_seed = seed;
@@ -172,7 +172,7 @@ inline constexpr std::uint64_t kRandomCases = 4;
 inline constexpr std::uint64_t kRandomCases = 40;
 #endif
 
-/// Geometries of a few thousand products, from a seed; each attribute takes every small value.
+/// Geometries of a few thousand products, from a seed; each attribute has every small value.
 inline ConvCase random_case(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto upto = [&](std::int64_t low, std::int64_t high) {
@@ -185,15 +185,15 @@ inline ConvCase random_case(std::uint64_t seed) {
     c.in_channels = c.groups * upto(1, upto(0, 2) == 0 ? 40 : 12);
     c.out_channels = c.groups * upto(1, upto(0, 2) == 0 ? 70 : 12);
     for (std::size_t axis = 0; axis < 2; ++axis) {
-      c.input[axis] = axis == 0 && upto(0, 1) == 0 ? 1 : upto(1, axis == 0 ? 9 : 40);
-      c.kernel[axis] = axis == 0 && c.input[0] == 1 ? 1 : upto(1, 5);
-      c.stride[axis] = upto(1, 4);
-      c.dilation[axis] = upto(1, 3);
-      c.padding[axis] = upto(0, 4);
-      c.output_padding[axis] = upto(0, std::max(c.stride[axis], c.dilation[axis]) - 1);
+      c.input.in_plane(axis) = axis == 0 && upto(0, 1) == 0 ? 1 : upto(1, axis == 0 ? 9 : 40);
+      c.kernel.in_plane(axis) = axis == 0 && c.input.h == 1 ? 1 : upto(1, 5);
+      c.stride.in_plane(axis) = upto(1, 4);
+      c.dilation.in_plane(axis) = upto(1, 3);
+      c.padding.in_plane(axis) = upto(0, 4);
+      c.output_padding.in_plane(axis) = upto(0, std::max(c.stride.in_plane(axis), c.dilation.in_plane(axis)) - 1);
     }
-    const Extent2 out = output_extents(c);
-    if (out[0] >= 1 && out[1] >= 1 && multiply_adds(c) < 4'000'000) return c;
+    const Extents out = output_extents(c);
+    if (out.h >= 1 && out.w >= 1 && multiply_adds(c) < 4'000'000) return c;
   }
 }
 

@@ -109,7 +109,7 @@ int load_box(unsigned char* shared, std::uint32_t to, const cuda::TensorMapLayou
 void store_box(const unsigned char* shared, std::uint32_t from, const cuda::TensorMapLayout& layout,
                const std::vector<int>& first) {
   const auto size = static_cast<std::size_t>(element_size(layout.dtype));
-  // The copy engine also writes the part of a row's last 16 bytes that lies outside.
+  // The copy engine also writes the part of a row's last 16 bytes that is outside.
   if (layout.extents[0] * static_cast<std::int64_t>(size) % 16 != 0) {
     throw std::runtime_error("emulated cp.async.bulk.tensor: stores want rows of a multiple of 16 bytes");
   }

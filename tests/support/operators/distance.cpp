@@ -1,4 +1,4 @@
-// Distances, and losses of them.
+// Distances, and losses based on them.
 #include <adjoint/ops/distance/distance.h>
 #include <adjoint/ops/loss/metric.h>
 #include <adjoint/tests/support/operator_cases.h>

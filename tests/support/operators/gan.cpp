@@ -26,7 +26,7 @@ Tensor penalty(In in, const GradientPenaltyOptions& options) {
   return gradient_penalty([&](const Tensor& x) { return (x * in[2]).sum(); }, in[0], in[1], options);
 }
 
-// Of the critic (x^2 * w).sum(), whose gradient is 2 x w, at x = 1 and -2.
+// The critic is (x^2 * w).sum(), whose gradient is 2 x w, at x = 1 and -2.
 Tensor penalty_between(In in) {
   const TensorOptions options{.dtype = in[0].dtype(), .device = in[0].device()};
   const Tensor real = Tensor::ones({2, 3}, options), u = Tensor::arange(0, 2, 1, options) * 0.75;

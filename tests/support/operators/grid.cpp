@@ -30,6 +30,10 @@ std::vector<OperatorCase> cases() {
       {.name = "grid_sample/reflection_aligned", .call = sample<kBilinear, kReflection, true>},
       {.name = "grid_sample/kinks", .call = sample<kBilinear, kBorder, true>},
       {.name = "grid_sample/of_nothing", .call = sample<kBilinear, kZeros, false>},
+      {.name = "grid_sample/volume", .call = sample<kBilinear, kZeros, false>},
+      {.name = "grid_sample/volume_nearest", .call = sample<kNearest, kBorder, true>},
+      {.name = "grid_sample/volume_border", .call = sample<kBilinear, kBorder, false>},
+      {.name = "grid_sample/volume_reflection", .call = sample<kBilinear, kReflection, true>},
   };
   for (OperatorCase& c : all) c.roundings = 64;  // of positions, which the weights' slopes multiply
   all.push_back({.name = "affine_grid", .call = [](In in) -> Out { return {affine_grid(in[0], {2, 1, 3, 4})}; }});
@@ -38,6 +42,12 @@ std::vector<OperatorCase> cases() {
                  }});
   all.push_back({.name = "affine_grid/of_nothing", .call = [](In in) -> Out {
                    return {affine_grid(in[0], {0, 1, 2, 3})};
+                 }});
+  all.push_back({.name = "affine_grid/volume", .call = [](In in) -> Out {
+                   return {affine_grid(in[0], {2, 1, 2, 3, 4})};
+                 }});
+  all.push_back({.name = "affine_grid/volume_aligned", .call = [](In in) -> Out {
+                   return {affine_grid(in[0], {2, 1, 1, 3, 2}, true)};
                  }});
   return all;
 }
@@ -74,6 +84,31 @@ OperatorFamily grid_operators() {
                              {.mode = static_cast<GridSampleMode>(3)});
                },
                {"GridSampleMode", "3"}},
+              {"grid_sample",
+               [] {
+                 grid_sample(Tensor::ones({1, 1, 2, 2, 2}), Tensor::ones({1, 2, 2, 2, 2}));
+               },
+               {"(N, D', H', W', 3)", "(1, 2, 2, 2, 2)"}},
+              {"grid_sample",
+               [] {
+                 grid_sample(Tensor::ones({1, 1, 2, 2, 2}), Tensor::ones({1, 2, 2, 2}));
+               },
+               {"(1, 1, 2, 2, 2)", "(1, 2, 2, 2)"}},
+              {"grid_sample",
+               [] {
+                 grid_sample(Tensor::ones({1, 1, 0, 2, 2}), Tensor::ones({1, 2, 2, 2, 3}));
+               },
+               {"depth, height and width", "(1, 1, 0, 2, 2)"}},
+              {"grid_sample",
+               [] {
+                 grid_sample(Tensor::ones({1, 1, 2, 2, 2}), Tensor::ones({1, 2, 2, 2, 3}), {.mode = "bicubic"});
+               },
+               {"kBicubic needs an image", "(1, 1, 2, 2, 2)"}},
+              {"affine_grid",
+               [] {
+                 affine_grid(Tensor::ones({1, 2, 3}), {1, 1, 2, 2, 2});
+               },
+               {"(N, 3, 4)", "(1, 2, 3)"}},
               {"affine_grid",
                [] {
                  affine_grid(Tensor::ones({1, 3, 3}), {1, 1, 2, 2});

@@ -1,4 +1,4 @@
-// Operators that put elements beside each other.
+// Operators that join elements.
 #include <adjoint/ops/join/join.h>
 
 #include <adjoint/ops/resample/resample.h>

@@ -1,5 +1,5 @@
 // Matrix products.
-#include <adjoint/ops/matmul/attention.h>
+#include <adjoint/ops/attention/attention.h>
 #include <adjoint/ops/matmul/einsum.h>
 #include <adjoint/ops/matmul/linear.h>
 #include <adjoint/ops/matmul/matmul.h>

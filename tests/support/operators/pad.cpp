@@ -66,6 +66,16 @@ OperatorFamily pad_operators() {
                      return {pad(in[0], {2, 3, 1, 2}, PadMode::kCircular)};
                    },
                    .takes = kAny},
+                  {.name = "pad/reflect_3d",
+                   .call = [](In in) -> Out {
+                     return {pad(in[0], {2, 1, 0, 2, 1, 1}, PadMode::kReflect)};
+                   },
+                   .takes = kAny},
+                  {.name = "pad/circular_3d",
+                   .call = [](In in) -> Out {
+                     return {pad(in[0], {2, 3, 1, 2, 0, 1}, PadMode::kCircular)};
+                   },
+                   .takes = kAny},
                   {.name = "pad_adjoint",
                    .call = [](In in) -> Out {
                      return {pad_adjoint(in[0], {2, 2, 3}, {2, 1}, PadMode::kReflect)};
@@ -104,7 +114,7 @@ OperatorFamily pad_operators() {
                [] {
                  pad(Tensor::ones({2, 3}), {1, 0}, PadMode::kReplicate, 2.0);
                },
-               {"kConstant alone; got 2"}},
+               {"kConstant; got 2"}},
               {"pad",
                [] {
                  pad(Tensor::ones({3}), {1, 0}, static_cast<PadMode>(9));

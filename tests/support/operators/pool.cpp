@@ -92,6 +92,48 @@ OperatorFamily pool_operators() {
                .call = [](In in) -> Out {
                  return {max_unpool2d(in[0], in[1], 3, {.stride = 2, .padding = 1, .output_size = 4})};
                }},
+              {.name = "max_pool3d", .call = [](In in) -> Out { return {max_pool3d(in[0], 2)}; }},
+              {.name = "max_pool3d/overlapping", .call = [](In in) -> Out { return {max_pool3d(in[0], 3, 2, 1)}; }},
+              {.name = "max_pool3d/box",
+               .call = [](In in) -> Out {
+                 return {
+                     max_pool3d(in[0], {3, 1, 2},
+                                {.stride = {1, 2, 2}, .padding = {1, 0, 1}, .dilation = {1, 1, 2}, .ceil_mode = true})};
+               }},
+              {.name = "max_pool3d_with_indices",
+               .call = [](In in) -> Out {
+                 return both(max_pool3d_with_indices(in[0], 3, {.stride = 2, .padding = 1}));
+               }},
+              {.name = "avg_pool3d", .call = [](In in) -> Out { return {avg_pool3d(in[0], 2, 2)}; }},
+              {.name = "avg_pool3d/ceil",
+               .call = [](In in) -> Out {
+                 return {avg_pool3d(in[0], 3, {.stride = 2, .padding = 1, .ceil_mode = true})};
+               }},
+              {.name = "avg_pool3d/uncounted",
+               .call = [](In in) -> Out {
+                 return {avg_pool3d(
+                     in[0], {3, 2, 1},
+                     {.stride = {2, 1, 1}, .padding = {1, 1, 0}, .ceil_mode = true, .count_include_pad = false})};
+               }},
+              {.name = "avg_pool3d/divisor",
+               .call = [](In in) -> Out { return {avg_pool3d(in[0], 2, {.stride = 1, .divisor_override = 3})}; }},
+              {.name = "adaptive_avg_pool3d",
+               .call = [](In in) -> Out {
+                 return {adaptive_avg_pool3d(in[0], {3, 0, 2})};
+               }},
+              {.name = "adaptive_avg_pool3d/global",
+               .call = [](In in) -> Out { return {adaptive_avg_pool3d(in[0], 1)}; }},
+              {.name = "adaptive_max_pool3d",
+               .call = [](In in) -> Out {
+                 return {adaptive_max_pool3d(in[0], {2, 3, 1})};
+               }},
+              {.name = "adaptive_max_pool3d_with_indices",
+               .call = [](In in) -> Out { return both(adaptive_max_pool3d_with_indices(in[0], 2)); }},
+              {.name = "max_unpool3d", .call = [](In in) -> Out { return {max_unpool3d(in[0], in[1], 2)}; }},
+              {.name = "max_unpool3d/overlapping",
+               .call = [](In in) -> Out {
+                 return {max_unpool3d(in[0], in[1], 3, {.stride = 2, .padding = 1, .output_size = {2, 4, 4}})};
+               }},
           },
       .bad_calls = {
           {"max_pool1d", [] { max_pool1d(ones({3}), 2); }, {"(N, C, L) or (C, L); got (3,)"}},
@@ -184,6 +226,52 @@ OperatorFamily pool_operators() {
              max_unpool2d(ones({1, 1, 2}), whole({1, 2, 1}, 0), 2);
            },
            {"of input's shape", "(1, 2, 1)"}},
+          {"max_pool3d",
+           [] {
+             max_pool3d(ones({1, 2, 2, 3}), {1, 4, 2});
+           },
+           {"a window must fit; got input (1, 2, 2, 3), kernel_size (1, 4, 2)"}},
+          {"max_pool3d",
+           [] {
+             max_pool3d(ones({1, 2, 3}), 2);
+           },
+           {"(N, C, D, H, W) or (C, D, H, W); got (1, 2, 3)"}},
+          {"max_pool3d",
+           [] {
+             max_pool3d(ones({1, 2, 2, 3}), {1 << 29, 1 << 29, 16}, {.padding = 1 << 28});
+           },
+           {"a window must have fewer than 2^62 elements"}},
+          {"max_pool3d_with_indices",
+           [] {
+             max_pool3d_with_indices(ones({1, 2, 2, 3}), 2, {.padding = {0, 2, 0}});
+           },
+           {"half of a window", "got (0, 2, 0)"}},
+          {"avg_pool3d",
+           [] {
+             avg_pool3d(ones({1, 2, 2, 3}), 2, {.stride = {1, -1, 1}});
+           },
+           {"stride must be from 0", "got (1, -1, 1)"}},
+          {"adaptive_avg_pool3d",
+           [] {
+             adaptive_avg_pool3d(ones({2, 0, 3, 3}), 1);
+           },
+           {"(2, 0, 3, 3)"}},
+          {"adaptive_max_pool3d",
+           [] {
+             adaptive_max_pool3d(ones({2, 3, 3, 3}), {-2, 1, 1});
+           },
+           {"got (-2, 1, 1)"}},
+          {"adaptive_max_pool3d_with_indices", [] { adaptive_max_pool3d_with_indices(ones({2}), 1); }, {"got (2,)"}},
+          {"max_unpool3d",
+           [] {
+             max_unpool3d(ones({1, 1, 1, 2}), whole({1, 1, 1, 2}, 16), 2);
+           },
+           {"indices must be in [0, 16), or -1; got 16"}},
+          {"max_unpool3d",
+           [] {
+             max_unpool3d(ones({1, 1, 1, 2}), whole({1, 1, 1, 2}, 0), 2, {.output_size = {4, 2, 4}});
+           },
+           {"less than a stride from 2; got 4"}},
       }};
 }
 

@@ -54,13 +54,38 @@ OperatorFamily resample_operators() {
                .call = [](In in) -> Out {
                  return {interpolate(in[0], {.scale_factor = 0.5, .mode = Interpolation::kArea})};
                }},
+              {.name = "interpolate/nearest_3d",
+               .call = [](In in) -> Out {
+                 return {interpolate(in[0], {.size = {3, 5, 2}, .mode = Interpolation::kNearest})};
+               }},
+              {.name = "interpolate/nearest_exact_3d",
+               .call = [](In in) -> Out {
+                 return {interpolate(in[0], {.scale_factor = {1.5, 0.5, 2.0}, .mode = Interpolation::kNearestExact})};
+               }},
+              {.name = "interpolate/trilinear",
+               .call = [](In in) -> Out {
+                 return {interpolate(in[0], {.scale_factor = 2, .mode = Interpolation::kTrilinear})};
+               }},
+              {.name = "interpolate/trilinear_aligned",
+               .call = [](In in) -> Out {
+                 return {
+                     interpolate(in[0], {.size = {2, 5, 3}, .mode = Interpolation::kTrilinear, .align_corners = true})};
+               }},
+              {.name = "interpolate/trilinear_depth",
+               .call = [](In in) -> Out {
+                 return {interpolate(in[0], {.size = {5, 3, 2}, .mode = Interpolation::kTrilinear})};
+               }},
+              {.name = "interpolate/area_3d",
+               .call = [](In in) -> Out {
+                 return {interpolate(in[0], {.size = {2, 3, 1}, .mode = Interpolation::kArea})};
+               }},
           },
       .bad_calls = {
           {"interpolate",
            [] {
              interpolate(Tensor::ones({2, 3}), {.size = 4, .mode = Interpolation::kNearest});
            },
-           {"(N, C, L) or (N, C, H, W) for mode nearest; got (2, 3)"}},
+           {"(N, C, L), (N, C, H, W) or (N, C, D, H, W) for mode nearest; got (2, 3)"}},
           {"interpolate",
            [] {
              interpolate(Tensor::ones({1, 1, 2, 3}), {.size = 4, .mode = Interpolation::kLinear});
@@ -75,17 +100,42 @@ OperatorFamily resample_operators() {
            [] {
              interpolate(Tensor::ones({1, 1, 3}), {.size = 4, .mode = Interpolation::kNearest, .align_corners = true});
            },
-           {"align_corners must stand beside"}},
+           {"align_corners needs"}},
           {"interpolate",
            [] {
              interpolate(Tensor::ones({1, 1, 3}), {.size = 4, .mode = Interpolation::kArea, .antialias = true});
            },
-           {"antialias must stand beside"}},
+           {"antialias needs"}},
           {"interpolate",
            [] {
              interpolate(Tensor::ones({1, 1, 3}), {.size = 4, .mode = static_cast<Interpolation>(9)});
            },
            {"Interpolation", "9"}},
+          {"interpolate",
+           [] {
+             interpolate(Tensor::ones({1, 1, 2, 3}), {.size = 4, .mode = Interpolation::kTrilinear});
+           },
+           {"must be (N, C, D, H, W) for mode trilinear; got (1, 1, 2, 3)"}},
+          {"interpolate",
+           [] {
+             interpolate(Tensor::ones({1, 1, 2, 3}), {.size = {4, 5, 6}});
+           },
+           {"of an image must be one number or {h, w}; got size (4, 5, 6)"}},
+          {"interpolate",
+           [] {
+             interpolate(Tensor::ones({1, 1, 2, 2, 3}), {.size = {5, 6}});
+           },
+           {"size must be positive; got (0, 5, 6)"}},
+          {"interpolate",
+           [] {
+             interpolate(Tensor::ones({1, 1, 0, 2, 3}), {.size = 4});
+           },
+           {"depth, height and width must be positive; got input (1, 1, 0, 2, 3)"}},
+          {"interpolate",
+           [] {
+             interpolate(Tensor::ones({1, 1, 2, 2, 3}), {.size = 4, .mode = "trilinear", .antialias = true});
+           },
+           {"antialias needs"}},
       }};
 }
 

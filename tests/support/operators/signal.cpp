@@ -1,4 +1,4 @@
-// Signals: transforms, frames, spectrograms and the losses made of them.
+// Signals: transforms, frames, spectrograms and losses based on them.
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/reduce/reduce.h>
 #include <adjoint/ops/signal/fft.h>
@@ -17,7 +17,7 @@ namespace {
 using In = const std::vector<Tensor>&;
 using Out = std::vector<Tensor>;
 
-// A transform's element is a sum of n terms, whose roundings are relative to the largest of them.
+// A transform's element is a sum of n terms, whose roundings are relative to the largest term.
 OperatorCase transform(std::string name, std::vector<Tensor> (*call)(In in)) {
   return {.name = std::move(name), .call = call, .roundings = 16};
 }

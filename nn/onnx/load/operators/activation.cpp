@@ -46,7 +46,9 @@ OnnxResults rectified(const OnnxArgs& args) {
   if (broadcast_shapes("prelu", x.shape(), slope.shape()) != x.shape())
     args.refuse(fmt::format("its slope must broadcast to the input {}; got {}", x.shape(), slope.shape()));
   if (slope.numel() == 1) return {prelu(x, slope.reshape({1}))};
-  const bool of_channels = slope.dim() == x.dim() - 1 && slope.size(0) == slope.numel();
+  // Exporters write (channels, 1, ...), with or without an axis for the batch in front.
+  const std::int64_t channels = slope.dim() - x.dim() + 1;
+  const bool of_channels = x.dim() > 1 && (channels == 0 || channels == 1) && slope.size(channels) == slope.numel();
   return {of_channels ? prelu(x, slope.flatten()) : where(x < 0, slope * x, x)};
 }
 

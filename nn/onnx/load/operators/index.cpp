@@ -72,7 +72,7 @@ OnnxResults gathered_slices(const OnnxArgs& x) {
 
 // ---- Scatter.
 
-// `x` with x[index[i]] *= factors[i], along axis 0. A round takes one factor of each row, because rows may repeat.
+// `x` with x[index[i]] *= factors[i], along axis 0. A round handles one factor of each row, because rows may repeat.
 Tensor scattered_product(Tensor x, const Tensor& index, const Tensor& factors) {
   const auto [rows, order] = sort(index, 0);
   const Tensor round = Tensor::arange(rows.numel(), rows.options()) - searchsorted(rows, rows);

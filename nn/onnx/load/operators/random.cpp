@@ -1,5 +1,5 @@
 // ONNX's random operators. They draw from the global generator (manual_seed): seeds of the file are not read, because
-// each engine makes other numbers of them.
+// each engine draws other numbers from them.
 #include <adjoint/nn/onnx/load/operators.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/random/random.h>

@@ -45,7 +45,7 @@ struct GateActivation {
   }
 };
 
-// The functions of all directions, one after the other. Functions with parameters take these in order.
+// The functions of all directions, one after the other. Functions with parameters consume these in order.
 std::vector<GateActivation> gate_activations(const OnnxArgs& x, const std::vector<std::string>& defaults) {
   const std::vector<std::string> names = x.texts("activations", defaults);
   const std::vector<double> alphas = x.numbers("activation_alpha"), betas = x.numbers("activation_beta");
@@ -65,7 +65,7 @@ std::vector<GateActivation> gate_activations(const OnnxArgs& x, const std::vecto
   return functions;
 }
 
-// One direction of a layer. Gates lie one behind the other along the last axis.
+// One direction of a layer. Gates follow each other along the last axis.
 struct RecurrentDirection {
   Tensor weight, recurrent;        // (gates H, I), (gates H, H)
   Tensor input_bias, bias;         // (gates H), of the inputs' and the state's products

@@ -2,30 +2,30 @@
 #pragma once
 
 #include <adjoint/nn/onnx/load/operators.h>
-#include <adjoint/ops/conv/conv.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 namespace adjoint::nn::detail {
 
-/// A node's input and windows. A signal (N, C, L) is an image (N, C, 1, L).
-struct OnnxWindow {
-  Tensor input;
-  bool is_signal;
-  Size2 kernel, stride, dilation;
-  Size2 before, after;  // pads
+/// The windows of signals, images and volumes: a value for each axis.
+struct OnnxAxes {
+  std::vector<std::int64_t> kernel, stride, dilation;
+  std::vector<std::int64_t> before, after;  // pads
 
+  std::size_t count() const { return kernel.size(); }
   /// The extent of a window with its gaps.
-  Size2 extent() const { return {dilation.h * (kernel.h - 1) + 1, dilation.w * (kernel.w - 1) + 1}; }
-  bool is_symmetric() const { return before == after; }
-  /// The image `y` as a signal if the input was a signal.
-  Tensor restored(const Tensor& y) const { return is_signal ? y.squeeze(2) : y; }
+  std::int64_t extent(std::size_t axis) const { return dilation[axis] * (kernel[axis] - 1) + 1; }
 };
 
-/// Operand 0 and the attributes strides, dilations, pads and, for windows that tile the input, auto_pad. `kernel` has
-/// the windows' extents, one for each axis. Throws Error for other inputs than signals and images, and for values that
-/// do not fit.
-OnnxWindow onnx_window(const OnnxArgs& x, const std::vector<std::int64_t>& kernel);
+/// The attributes strides, dilations, pads and, for windows that tile operand 0, auto_pad. `kernel` has the windows'
+/// extents, one for each axis. Throws Error if operand 0 is not a signal, an image or a volume, and for values that do
+/// not fit.
+OnnxAxes onnx_axes(const OnnxArgs& x, const std::vector<std::int64_t>& kernel);
 
-/// An attribute of one value for each of the window's axes.
-Size2 onnx_pair(const OnnxArgs& x, const char* name, bool is_signal, std::int64_t otherwise, std::int64_t least);
+/// An attribute of one value for each of `axes` axes.
+std::vector<std::int64_t> onnx_values(const OnnxArgs& x, const char* name, std::size_t axes, std::int64_t otherwise,
+                                      std::int64_t least);
 
 }  // namespace adjoint::nn::detail

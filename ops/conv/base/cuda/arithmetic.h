@@ -15,8 +15,8 @@ inline Arithmetic arithmetic_of(const ConvProblem& problem) { return arithmetic_
 /// Returns true if each product is three products of tf32 parts.
 inline bool is_split(const ConvProblem& problem) { return is_split(arithmetic_of(problem)); }
 
-/// The number of elements of `size` bytes that can be read at once from rows of `row` elements from `pointer` on: 16
-/// bytes' worth, two, or one.
+/// The number of elements of `size` bytes that one access can read from rows of `row` elements starting at `pointer`:
+/// 16 bytes' worth, two, or one.
 inline std::int32_t row_vector(const void* pointer, std::int64_t row, std::int64_t size) {
   if (rows_aligned(pointer, row * size, 16)) return static_cast<std::int32_t>(16 / size);
   return rows_aligned(pointer, row * size, 2 * size) ? 2 : 1;

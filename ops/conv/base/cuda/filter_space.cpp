@@ -11,7 +11,7 @@
 namespace adjoint::cuda {
 namespace {
 
-/// Also true if the driver cannot tell, as for the default stream while others capture.
+/// Also true if the driver does not know, as for the default stream while others capture.
 bool captures(int device) {
   if (adjoint::detail::StepCapture::current() != nullptr) return true;
   const DeviceGuard guard(device);

@@ -12,8 +12,7 @@
 namespace adjoint::cuda {
 
 /// Memory for the duration of a scope or, if the call's filter is frozen, kept for later calls on the same stream,
-/// whose order puts the packing first. While the stream captures, nothing is kept or found, because a graph may outlive
-/// it.
+/// whose order puts the packing first. During a capture nothing is kept or found, because a graph may outlive it.
 class FilterSpace {
  public:
   /// `order` names the contents, in addition to the problem; `part` distinguishes the parts of one plan.
@@ -23,10 +22,10 @@ class FilterSpace {
   FilterSpace& operator=(const FilterSpace&) = delete;
 
   void* data() const { return data_; }
-  /// Returns true if the filter is already there. Otherwise the caller enqueues its packing, then calls fill().
+  /// Returns true if the filter is already in place. Otherwise the caller enqueues its packing, then calls fill().
   bool is_filled() const { return filled_; }
   void fill();
-  /// Returns true if the contents stay in place as long as the filter is frozen.
+  /// Returns true if the contents stay in place while the filter is frozen.
   bool is_kept() const { return kept_; }
 
  private:

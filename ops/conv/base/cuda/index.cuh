@@ -4,6 +4,7 @@
 #include <adjoint/core/base/divider.h>
 #include <adjoint/ops/conv/geometry.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace adjoint::cuda {
@@ -42,7 +43,7 @@ inline bool fits_32_bits(const ConvGeometry& g) {
   constexpr std::int64_t kLimit = std::int64_t{1} << 30;
   const auto below = [](std::int64_t a, std::int64_t b) { return a < kLimit && b < kLimit && a * b < kLimit; };
   bool fits = g.image_numel() < kLimit && g.feature_numel() < kLimit && g.filter_numel() < kLimit;
-  for (int axis = 0; axis < 2; ++axis) {
+  for (std::size_t axis = 0; axis < 3; ++axis) {
     fits = fits && below(g.feature[axis], g.stride[axis]) && below(g.kernel[axis], g.dilation[axis]) &&
            g.padding[axis] < kLimit;
   }

@@ -20,8 +20,8 @@
 
 namespace adjoint::cuda {
 
-/// The process keeps the first kMostKept plans of a kernel. Of later ones each thread keeps the last kMostRecent, and
-/// the last kMostCompared of those that were requested to compare kernels.
+/// The process keeps the first kMostKept plans of a kernel. Each thread keeps the last kMostRecent later ones, and the
+/// last kMostCompared plans that were requested to compare kernels.
 inline constexpr std::size_t kMostKept = 4096, kMostRecent = 512, kMostCompared = 8;
 
 /// The numbers on which a plan depends: role, the filter's format, geometry, arithmetic, GPU, machine, and the plans
@@ -34,6 +34,8 @@ inline PlanKey key_of(const ConvProblem& problem) {
                dilation] = problem.geometry;
   const auto& [architecture, has_wgmma, smem_bytes, smem_bytes_a_block] = gpu_of(problem.device);
   const std::array<std::int64_t, 4> machine = numbers_of(problem.machine);
+  // A depth shares its number with the height, for which plans of volumes leave room (kMostPlannedExtent).
+  const auto height = [](const auto& axes, std::int64_t planar) { return axes.h + (axes.d - planar) * (1LL << 32); };
   return {static_cast<std::int64_t>(problem.role),
           problem.filter_is_channels_last ? 1 : 0,
           static_cast<std::int64_t>(arithmetic_of(problem)),
@@ -42,18 +44,18 @@ inline PlanKey key_of(const ConvProblem& problem) {
           image_channels,
           feature_channels,
           groups,
-          image[0],
-          image[1],
-          feature[0],
-          feature[1],
-          kernel[0],
-          kernel[1],
-          stride[0],
-          stride[1],
-          padding[0],
-          padding[1],
-          dilation[0],
-          dilation[1],
+          height(image, 1),
+          image.w,
+          height(feature, 1),
+          feature.w,
+          height(kernel, 1),
+          kernel.w,
+          height(stride, 1),
+          stride.w,
+          height(padding, 0),
+          padding.w,
+          height(dilation, 1),
+          dilation.w,
           architecture,
           has_wgmma ? 1 : 0,
           smem_bytes,
@@ -64,6 +66,9 @@ inline PlanKey key_of(const ConvProblem& problem) {
           machine[3],
           std::bit_cast<std::int64_t>(PlansAbove::clocks())};
 }
+
+/// The largest extent of a volume for which plans are kept.
+inline constexpr std::int64_t kMostPlannedExtent = std::int64_t{1} << 31;
 
 /// A polynomial of the key's numbers, with products that do not wait for each other.
 inline std::size_t hash_of(const PlanKey& key) {
@@ -122,7 +127,7 @@ class PlanTable {
 template <class Plan, std::size_t kCount>
 class RecentPlans {
  public:
-  /// Null if there is none, or if make() returned false; `is_known` distinguishes the two.
+  /// Null if there is no plan, or if make() returned false; `is_known` distinguishes the two.
   const Plan* find(const PlanKey& key, bool& is_known) const {
     const auto place = places_.find(key);
     is_known = place != places_.end();
@@ -163,7 +168,7 @@ class RecentPlans {
 };
 
 /// While it lives, the process does not keep large plans that the thread requests: of the compared kernels one runs,
-/// and requests its plan again. Keeping all of them would take memory and, for its pages, most of the time.
+/// and requests its plan again. Keeping all of them would need memory and, for its pages, most of the time.
 class ComparePlans {
  public:
   ComparePlans() : before_(std::exchange(comparing_, true)) {}
@@ -180,15 +185,15 @@ class ComparePlans {
 
 /// The plan for the problem's role, geometry, arithmetic, GPU and machine, made by make(plan) if there is none yet;
 /// null if make() returned false. Valid until the thread has requested kMostRecent others (kMostCompared while kernels
-/// are compared), so a kernel may request its parts' plans while it holds its own. Any number of threads may call it at
-/// once.
+/// are compared), so a kernel may request its parts' plans while it holds its own. Any number of threads may call it
+/// concurrently.
 template <class Plan, class Make>
 const Plan* keep_plan(const ConvProblem& problem, Make&& make) {
   constexpr std::size_t kSmall = 2048;    // bytes
   constinit static PlanTable<Plan> kept;  // never emptied, because a thread may convolve while the process ends
   const PlanKey key = key_of(problem);
   if (const auto* const found = kept.find(key)) return found->plan.get();
-  // After the look-up, so that a known problem does not touch these thread-local objects.
+  // This follows the look-up, so that a known problem does not touch these thread-local objects.
   thread_local RecentPlans<Plan, kMostCompared> compared;
   thread_local RecentPlans<Plan, kMostRecent> recent;
   bool is_known = false;

@@ -8,7 +8,7 @@
 
 namespace adjoint::cuda {
 
-/// d += a * b, as mma.cuh says, of halves, or of tf32 for the other arithmetics.
+/// d += a * b, as in mma.cuh, of halves, or of tf32 for the other arithmetics.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void mma_multiply(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
   if constexpr (kArithmetic == Arithmetic::kBFloat16) {

@@ -41,7 +41,7 @@ struct ConvProblem {
   DType dtype;
   Precision precision;  // of float32
   int device;
-  // The machine for which plans are made, whatever the device.
+  // The machine for which plans are made on every device.
   Machine machine = {};
   // Null if kernels are only chosen and not run.
   const void* first = nullptr;           // image, or for kImage feature
@@ -61,15 +61,21 @@ struct ConvProblem {
 struct ConvKernel {
   /// Role and tile, never a version.
   const char* name;
-  /// Returns true if this kernel supports the problem; choose/ decides if it is the fastest. Depends on geometry,
-  /// dtype, precision and the device's architecture only, because the answer is kept.
-  bool (*takes)(const ConvProblem& problem);
+  /// Returns true if this kernel supports the problem, which has no depth unless takes_depth is set; choose/ decides if
+  /// the kernel is the fastest. Depends on geometry, dtype, precision and the device's architecture only, because the
+  /// answer is kept.
+  bool (*supports)(const ConvProblem& problem);
   /// Enqueues on the device's current stream. For conv and conv_transpose it applies the activation, and writes
   /// `linear`.
   void (*run)(const ConvProblem& problem);
-  /// Bytes of device memory that run() takes temporarily; null for none. Bounded: a filter padded to tiles, an input of
-  /// a bounded size in another order, or partial sums of a filter.
+  /// Bytes of device memory that run() needs temporarily; null: no memory. Bounded: a filter padded to tiles, an input
+  /// of a bounded size in another order, or partial sums of a filter.
   std::size_t (*workspace_bytes)(const ConvProblem& problem) = nullptr;
+  bool takes_depth = false;
+
+  bool takes(const ConvProblem& problem) const {
+    return (takes_depth || is_planar(problem.geometry)) && supports(problem);
+  }
 };
 
 }  // namespace adjoint::cuda

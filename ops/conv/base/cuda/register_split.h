@@ -1,4 +1,4 @@
-// How a block's registers are divided if some of its warpgroups load and the others multiply.
+// The division of a block's registers if some of its warpgroups load and the others multiply.
 #pragma once
 
 namespace adjoint::cuda {

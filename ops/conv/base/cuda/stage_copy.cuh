@@ -22,7 +22,7 @@ __device__ __forceinline__ void store_widened(float* to, uint4 halves) {
   }
 }
 
-/// 16 aligned bytes of the source, as Staged, which is T or float; zeros if they lie outside. `anywhere`: a readable
+/// 16 aligned bytes of the source, as Staged, which is T or float; zeros if they are outside. `anywhere`: a readable
 /// address.
 template <class T, class Staged>
 __device__ __forceinline__ void stage_vector(Staged* to, const T* from, bool inside, const T* anywhere) {

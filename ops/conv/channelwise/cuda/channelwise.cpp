@@ -22,7 +22,7 @@ const ChannelwiseWeightPlan* find_channelwise_weight_plan(const ConvProblem& pro
 
 namespace {
 
-// Both kernels are designed for few channels and take no more, though plans could have more.
+// Both kernels are designed for few channels and accept no more, though plans could have more.
 bool takes_gather(const ConvProblem& problem) {
   const ConvGeometry& g = problem.geometry;
   const std::int64_t source =
@@ -75,6 +75,14 @@ void run_depthwise_of(const DepthwisePlan& plan, const ConvProblem& problem) {
     case kBFloat16: return run_depthwise<kBFloat16>(plan, problem);
     case kFloat16: return run_depthwise<kFloat16>(plan, problem);
     default: return run_depthwise<kFloat32>(plan, problem);
+  }
+}
+
+void run_depthwise_weight_of(const DepthwiseWeightPlan& plan, const ConvProblem& problem, float* sums) {
+  switch (problem.dtype) {
+    case kBFloat16: return run_depthwise_weight<kBFloat16>(plan, problem, sums);
+    case kFloat16: return run_depthwise_weight<kFloat16>(plan, problem, sums);
+    default: return run_depthwise_weight<kFloat32>(plan, problem, sums);
   }
 }
 

@@ -109,7 +109,7 @@ __device__ __forceinline__ void add_channel(const ChannelwisePlan& p, const Taps
 }
 
 /// All lines of one thread. kTapsH, kTapsW: the most taps of a phase; kTapsH = 0 for any number. kChannels: channels of
-/// the result computed at once.
+/// the result computed together.
 template <class T, int kTapsH, int kTapsW, int kShift, int kChannels>
 __device__ __forceinline__ void compute_lines(const ChannelwisePlan& p, const ChannelwiseTile& tile,
                                               const GatherOperands<T>& operands, const float* stage, int lane,
@@ -225,7 +225,7 @@ GatherKernel<T> select_gather_shift(const ChannelwisePlan& p) {
   return gather_kernel<T, kTapsH, kTapsW, 0, 1>;
 }
 
-/// For more than one channel at once.
+/// For more than one channel at a time.
 template <class T, int kTapsH, int kTapsW, int kShift>
 GatherKernel<T> select_gather_channels(const ChannelwisePlan& p) {
   return p.channel_block == 2 ? gather_kernel<T, kTapsH, kTapsW, kShift, 2>

@@ -87,7 +87,7 @@ __device__ __forceinline__ const T* feature_plane(const ChannelwiseWeightPlan& p
 /// A thread's part of the feature for one chunk, and the image under it.
 struct FeatureChunk {
   float values[kChannelwiseWalk];
-  int image;  // the stage's element under tap (0, 0) of the first value; -1 if there is none
+  int image;  // the stage's element under tap (0, 0) of the first value; -1: no value
 };
 
 /// Line `index` of a tile.
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(kChannelwiseThreads, kTapsH* kTapsW >= 8 && kT
     weight_kernel(const __grid_constant__ ChannelwiseWeightPlan plan, const WeightOperands<T> operands) {
   constexpr int kTaps = kTapsH * kTapsW;
   const ChannelwisePlan& p = plan.walk;
-  // Two stages in memory's format; for halves preceded by a widened one, which takes as much as two of them.
+  // Two stages in memory's format; for halves preceded by a widened one, which is as large as two of them.
   constexpr bool kWidens = !std::is_same_v<T, float>;
   float* const smem = reinterpret_cast<float*>(ptx::dynamic_smem());
   T* const stages = reinterpret_cast<T*>(smem + (kWidens ? p.stage_floats : 0));

@@ -6,7 +6,7 @@
 
 namespace adjoint::cuda {
 
-/// Null if there is none.
+/// Null if no plan fits.
 const ChannelwiseWeightPlan* find_channelwise_weight_plan(const ConvProblem& problem);
 
 }  // namespace adjoint::cuda

@@ -10,10 +10,13 @@
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/ops/conv/pipeline/cuda/pipeline.h>
+#include <adjoint/ops/conv/sums/cuda/slices.h>
 #include <adjoint/ops/conv/sums/cuda/taps.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 namespace adjoint::cuda {
@@ -44,6 +47,7 @@ double copied_microseconds(double elements, const ConvProblem& problem) {
 /// in channels_last.
 double microseconds_by_copies(ConvProblem problem) {
   ConvGeometry& g = problem.geometry;
+  if (!is_planar(g)) return std::numeric_limits<double>::infinity();  // only the plain kernels support volumes
   const double of_filter =
       problem.filter_is_channels_last ? copied_microseconds(2.0 * static_cast<double>(g.filter_numel()), problem) : 0.0;
   g = simplified(g, problem.role == ConvRole::kImage && problem.bias != nullptr);
@@ -52,8 +56,8 @@ double microseconds_by_copies(ConvProblem problem) {
          copied_microseconds(2.0 * static_cast<double>(g.feature_numel()), problem);
 }
 
-/// Whether a plan of so many clocks, with copies of the padded operands, and of the filter if it is to be ordered,
-/// takes less time.
+/// True if a plan of so many clocks, with copies of the padded operands, and of the filter if it must be ordered, takes
+/// less time.
 bool is_faster(double clocks, bool orders_filter, const ConvProblem& problem) {
   const ConvGeometry &given = problem.geometry, padded = padded_geometry(problem);
   double microseconds = clocks / kClocksPerMicrosecond + kLaunchMicroseconds;
@@ -104,9 +108,24 @@ bool run_few(const ConvProblem& problem) {
   return true;
 }
 
+bool run_each_channel_weight(const ConvProblem& problem) {
+  if (!is_aligned(problem.first) || !is_aligned(problem.second)) return false;
+  const auto* const plan = keep_plan<DepthwiseWeightPlan>(problem, [&](DepthwiseWeightPlan& made) {
+    return plan_depthwise_weight(problem.geometry, bytes_of(problem), problem.machine, made) &&
+           depthwise_weight_clocks(made, bytes_of(problem), problem.machine) / kClocksPerMicrosecond <
+               microseconds_by_copies(problem);
+  });
+  if (plan == nullptr) return false;
+  const Workspace sums(static_cast<std::size_t>(plan->sums_bytes()), problem.device);
+  run_depthwise_weight_of(*plan, problem, static_cast<float*>(sums.data()));
+  add_slices(problem, static_cast<const float*>(sums.data()), plan->slices);
+  return true;
+}
+
 /// For one channel a group.
 bool run_each_channel(const ConvProblem& problem) {
-  if (problem.role == ConvRole::kFilter || !is_aligned(problem.first) || !is_aligned(problem.out)) return false;
+  if (problem.role == ConvRole::kFilter) return run_each_channel_weight(problem);
+  if (!is_aligned(problem.first) || !is_aligned(problem.out)) return false;
   const auto* const plan = keep_plan<DepthwisePlan>(problem, [&](DepthwisePlan& made) {
     return plan_depthwise(problem.geometry, problem.role == ConvRole::kImage, bytes_of(problem), made) &&
            depthwise_clocks(made, bytes_of(problem), problem.machine) / kClocksPerMicrosecond <
@@ -117,21 +136,40 @@ bool run_each_channel(const ConvProblem& problem) {
   return true;
 }
 
+/// Returns true if the filter must be reordered: wgmma reads halves with either axis innermost, tf32 only with
+/// channels.
+bool orders_filter(const ConvProblem& problem) {
+  return !problem.filter_is_channels_last || padded_geometry(problem) != problem.geometry ||
+         (problem.role == ConvRole::kImage && problem.dtype == kFloat32);
+}
+
+/// Finds the plan of conv or conv_transpose. Returns null if no plan exists or if copies are faster.
+const PipelinePlan* result_plan(const ConvProblem& problem) {
+  return keep_plan<PipelinePlan>(problem, [&](PipelinePlan& made) {
+    return plan_pipeline(pipeline_geometry(padded_geometry(problem), problem.role == ConvRole::kImage),
+                         arithmetic_of(problem), problem.machine, made) &&
+           is_faster(pipeline_clocks(made, problem.machine), orders_filter(problem), problem);
+  });
+}
+
+/// The same for conv_weight.
+const PipelineWeightPlan* weight_plan(const ConvProblem& problem) {
+  return keep_plan<PipelineWeightPlan>(problem, [&](PipelineWeightPlan& made) {
+    return plan_pipeline_weight(pipeline_geometry(padded_geometry(problem), false), arithmetic_of(problem),
+                                problem.machine, made) &&
+           is_faster(pipeline_weight_clocks(made, problem.machine), false, problem);
+  });
+}
+
 bool run_result(const ConvProblem& problem) {
   const ConvGeometry &g = problem.geometry, padded = padded_geometry(problem);
   const bool transposed = problem.role == ConvRole::kImage;
   // The pipeline multiplies whole lines of 128 bytes. A picture's three channels, padded, took longer than copies of
   // both operands to the other order.
   const std::int64_t source_channels = transposed ? padded.feature_channels : padded.image_channels;
-  if (source_channels * bytes_of(problem) < kLeastSourceBytes) return run_few(problem);
-  // wgmma reads halves with either axis innermost, tf32 only with channels.
-  const bool orders_filter =
-      !problem.filter_is_channels_last || padded != g || (transposed && problem.dtype == kFloat32);
-  const bool reads_filter = !orders_filter && is_aligned(problem.second);
-  const auto* const plan = keep_plan<PipelinePlan>(problem, [&](PipelinePlan& made) {
-    return plan_pipeline(pipeline_geometry(padded, transposed), arithmetic_of(problem), problem.machine, made) &&
-           is_faster(pipeline_clocks(made, problem.machine), orders_filter, problem);
-  });
+  if (is_planar(g) && source_channels * bytes_of(problem) < kLeastSourceBytes) return run_few(problem);
+  const bool reads_filter = !orders_filter(problem) && is_aligned(problem.second);
+  const PipelinePlan* const plan = result_plan(problem);
   if (plan == nullptr) return false;
   std::optional<FilterSpace> ordered;
   if (!reads_filter) {
@@ -168,13 +206,10 @@ bool run_result(const ConvProblem& problem) {
 }
 
 bool run_weight(const ConvProblem& problem) {
-  // gather_channels writes neighbouring channels at once.
+  // gather_channels writes neighbouring channels together.
   if (problem.filter_is_channels_last && !is_aligned(problem.out)) return false;
   const ConvGeometry &g = problem.geometry, padded = padded_geometry(problem);
-  const auto* const plan = keep_plan<PipelineWeightPlan>(problem, [&](PipelineWeightPlan& made) {
-    return plan_pipeline_weight(pipeline_geometry(padded, false), arithmetic_of(problem), problem.machine, made) &&
-           is_faster(pipeline_weight_clocks(made, problem.machine), false, problem);
-  });
+  const PipelineWeightPlan* const plan = weight_plan(problem);
   if (plan == nullptr) return false;
   const PaddedOperand image(problem, problem.first, g.image_numel() / g.image_channels, g.image_channels,
                             padded.image_channels);
@@ -203,12 +238,27 @@ bool run_weight(const ConvProblem& problem) {
   return true;
 }
 
+/// Returns true if plans of the problem may be kept, as those of planes always may.
+bool fits_key(const ConvGeometry& g) {
+  if (is_planar(g)) return true;
+  const auto largest = [](const auto&... axes) { return std::max({std::max({axes.d, axes.h})...}); };
+  return largest(g.image, g.feature, g.kernel, g.stride, g.padding, g.dilation) < kMostPlannedExtent;
+}
+
 }  // namespace
 
+bool takes_volume(const ConvProblem& problem) {
+  if (problem.dtype == kFloat64 || problem.geometry.groups != 1 || !runs_wgmma(problem.device) ||
+      !fits_key(problem.geometry)) {
+    return false;
+  }
+  return problem.role == ConvRole::kFilter ? weight_plan(problem) != nullptr : result_plan(problem) != nullptr;
+}
+
 bool run_channels_last(const ConvProblem& problem) {
-  if (problem.dtype == kFloat64 || !runs_wgmma(problem.device)) return false;
-  if (problem.geometry.groups != 1) return run_each_channel(problem);
   const ConvGeometry &g = problem.geometry, padded = padded_geometry(problem);
+  if (problem.dtype == kFloat64 || !runs_wgmma(problem.device) || !fits_key(g)) return false;
+  if (g.groups != 1) return is_planar(g) && run_each_channel(problem);
   const bool is_weight = problem.role == ConvRole::kFilter, is_image_first = problem.role != ConvRole::kImage;
   const void* const image = is_image_first ? problem.first : problem.out;
   const void* const feature = !is_image_first ? problem.first : is_weight ? problem.second : problem.out;

@@ -1,5 +1,6 @@
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
 
+#include <adjoint/core/tensor/copy.h>
 #include <adjoint/core/tensor/tensor_impl.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
@@ -36,7 +37,7 @@ namespace {
 
 struct Candidate {
   const ConvKernel* kernel;
-  Terms (*terms)(const ConvProblem& problem);  // for a problem that the kernel takes
+  Terms (*terms)(const ConvProblem& problem);  // for a problem that the kernel supports
   // True if it is planned only for GPUs without wgmma: on others it was not the fastest in any measured problem.
   bool is_older = false;
   // For a kernel that chooses another: a lower bound of the terms, before the inner kernels are planned; or null.
@@ -51,7 +52,7 @@ constexpr Candidate in_order(const ConvKernel& kernel) {
 }
 
 // Kernels with faster planning come first: a kernel's least time is known without its plan, and kernels that cannot be
-// the fastest are not planned. The last one takes every problem.
+// the fastest are not planned. The last one supports every problem.
 constexpr Candidate kConv[] = {{&few_results_conv, few_results_terms}, {&short_sums_conv, short_sums_terms},
                                {&channelwise_conv, channelwise_terms}, {&product_conv, product_terms},
                                {&correlation_conv, correlation_terms}, {&blocked_conv, blocked_terms},
@@ -182,7 +183,27 @@ ConvProblem problem_of(ConvRole role, std::span<const Tensor> in, std::span<Tens
           .forms = role == ConvRole::kFilter ? nullptr : in[1].impl()->storage->forms()};
 }
 
+// Computes a contiguous volume through channels_last, if a kernel of that format supports it: the plain kernels, the
+// only ones that read it in place, have no tensor cores. Returns false, and does nothing, otherwise.
+bool run_volume(ConvRole role, std::span<const Tensor> in, std::span<Tensor> outs, const ConvAttr& attr) {
+  const bool has_linear = outs.size() > 1 && outs[1].defined();
+  if (has_linear || in[0].numel() == 0 || outs[0].numel() == 0 || !takes_volume(problem_of(role, in, outs, attr))) {
+    return false;
+  }
+  const Tensor first = contiguous_copy(in[0], kChannelsLast);
+  if (role == ConvRole::kFilter) {
+    const std::array operands{first, contiguous_copy(in[1], kChannelsLast)};
+    return conv_weight_channels_last(operands, outs[0], attr.geometry);
+  }
+  const std::array operands{first, in[1], in.size() > 2 ? in[2] : Tensor{}};
+  Tensor out = make_tensor({outs[0].shape(), outs[0].dtype(), {}, kChannelsLast}, outs[0].device());
+  if (!conv_channels_last(operands, out, attr, role == ConvRole::kImage)) return false;
+  copy_into(out, outs[0]);
+  return true;
+}
+
 void run(ConvRole role, std::span<const Tensor> in, std::span<Tensor> outs, const ConvAttr& attr) {
+  if (!is_planar(attr.geometry) && run_volume(role, in, outs, attr)) return;
   ConvProblem problem = problem_of(role, in, outs, attr);
   problem.geometry = simplified(attr.geometry, role == ConvRole::kImage && problem.bias != nullptr);
   best_conv_kernel(problem).run(problem);
@@ -203,8 +224,9 @@ std::span<const ConvKernel* const> conv_kernels(ConvRole role) {
 }
 
 const ConvKernel& best_conv_kernel(const ConvProblem& problem) {
-  // Nothing is kept for float64, because a plan's key does not include it. Only the plain kernels take it.
-  if (problem.dtype == kFloat64) return *conv_kernels(problem.role).back();
+  // Nothing is kept for float64 and volumes, because a plan's key does not include them. Only the plain kernels support
+  // them.
+  if (problem.dtype == kFloat64 || !is_planar(problem.geometry)) return *conv_kernels(problem.role).back();
   return *quickest(problem).kernel;
 }
 

@@ -59,7 +59,7 @@ bool takes(const ConvProblem& problem) {
   return problem.dtype != kFloat64 && find_order<kOrder>(problem) != nullptr;
 }
 
-/// Orders are not nested: a kernel that takes the inner problem directly computes it.
+/// Orders are not nested: a kernel that supports the inner problem directly computes it.
 template <Order kOrder>
 const ConvKernel& inner_kernel(const ConvProblem& inner) {
   return is_for_boxes(kOrder) ? boxes_conv_weight : best_conv_kernel_in_place(inner);
@@ -92,7 +92,7 @@ double copies_microseconds(const Rearrangement& how, const ConvProblem& problem)
 
 template <Order kOrder>
 constexpr ConvKernel kernel_of(const char* name) {
-  return {.name = name, .takes = takes<kOrder>, .run = run<kOrder>, .workspace_bytes = workspace_bytes<kOrder>};
+  return {.name = name, .supports = takes<kOrder>, .run = run<kOrder>, .workspace_bytes = workspace_bytes<kOrder>};
 }
 
 }  // namespace

@@ -53,8 +53,8 @@ struct Sides {
     sources = transposed ? g.feature_channels_per_group() : g.image_channels_per_group();
     results = transposed ? g.image_channels_per_group() : g.feature_channels_per_group();
     plane = transposed ? g.image_plane() : g.feature_plane();
-    taps = transposed ? ceil_div(g.kernel[0], g.stride[0]) * ceil_div(g.kernel[1], g.stride[1]) : g.taps();
-    source_row = (transposed ? g.feature[1] : g.image[1]) * element_size(problem.dtype);
+    taps = transposed ? ceil_div(g.kernel.h, g.stride.h) * ceil_div(g.kernel.w, g.stride.w) : g.taps();
+    source_row = (transposed ? g.feature.w : g.image.w) * element_size(problem.dtype);
   }
 };
 

@@ -34,7 +34,7 @@ double memory_microseconds(const ConvProblem& problem);
 /// Clocks of a multiprocessor as microseconds.
 double clocks_as_microseconds(double clocks);
 
-// For problems that the kernel takes; those of other orders are in rearranged.h.
+// For problems that the kernel supports; terms of other orders are in rearranged.h.
 Terms plain_terms(const ConvProblem& problem);
 Terms plain_weight_terms(const ConvProblem& problem);
 Terms few_results_terms(const ConvProblem& problem);

@@ -1,8 +1,8 @@
 // conv and conv_transpose on Hopper's tensor cores: float32 (three tf32 products), TF32, bfloat16, float16.
 //
-// Zeros that stand for values outside the input, or for taps that a phase lacks, are multiplied. Infinity or NaN in the
-// input therefore reaches every output that it reaches in the plain kernels, and besides those only outputs less than
-// one stride from them, of the same sample and group; in the filter, it reaches only outputs of the same channel.
+// Zeros that replace values outside the input, or taps that a phase lacks, are multiplied. Infinity or NaN in the input
+// therefore reaches every output that it reaches in the plain kernels, and also outputs less than one stride from them,
+// of the same sample and group; in the filter, it reaches only outputs of the same channel.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -27,10 +27,10 @@ struct CorrelationOperands {
   const void* bias;  // null for no bias
   void* out;
   std::int32_t load_bytes;    // bytes of x that one copy takes: correlation_load_bytes()
-  std::int32_t store_vector;  // elements of any row of out that can be written at once
+  std::int32_t store_vector;  // elements of any row of out that one access can write
   Activate<float> activate = {};
   void* linear = nullptr;  // receives sum and bias without activation, laid out like out; null if not needed
-  bool partial = false;    // results are float32 whatever x's dtype, for slices of sums
+  bool partial = false;    // results are float32 for every dtype of x, for slices of sums
   // True if the copy engine brings the input (correlation_loads_boxes()), and if it writes results
   // (correlation_stores_boxes()); by these maps.
   bool loads_boxes = false, stores_boxes = false;
@@ -45,12 +45,12 @@ inline bool correlation_loads_boxes(const CorrelationPlan& plan, const void* x) 
   return plan.boxed != 0 && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
 }
 
-/// For tiles whose results may be stored straight from registers: for narrower ones boxes were faster
+/// The least width of tiles whose results may be stored straight from registers: boxes were faster for narrower ones
 /// (bench/lab/LOG.md).
 inline constexpr std::int32_t kFewestColumnsFromRegisters = 64;
 
 /// Returns true if float32 results are stored straight from registers: sums without activation, to rows of whole
-/// sectors, if that is faster (rows of four or eight phases, which take many boxes, and steps that gather), or partial
+/// sectors, if that is faster (rows of four or eight phases, which need many boxes, and steps that gather), or partial
 /// results, which are read again: memory checkers do not see the copy engine's writes.
 inline bool correlation_stores_sums(const CorrelationPlan& plan, const CorrelationOperands& operands) {
   constexpr std::int64_t kSectorBytes = 32;
@@ -102,7 +102,7 @@ ADJOINT_HD inline bool correlation_stores_pixels(const CorrelationPlan& plan, st
   return plan.out_stride_w > 2 && !(wide && four_or_eight);
 }
 
-/// The problem's plan, or null if there is none; and its operands without the packed filter, with float32 results if
+/// The problem's plan, or null if no plan fits; and its operands without the packed filter, with float32 results if
 /// they are partial. An input in pairs of columns begins at a multiple of 16 bytes.
 const CorrelationPlan* find_correlation_plan(const ConvProblem& problem);
 CorrelationOperands correlation_operands(const CorrelationPlan& plan, const ConvProblem& problem, bool partial = false);
@@ -114,7 +114,7 @@ void pack_correlation_filter(const CorrelationPlan& plan, const void* filter, vo
 /// Packs the problem's filter, then computes, on the device's current stream. One translation unit each.
 template <Arithmetic kArithmetic>
 void run_correlation(const CorrelationPlan& plan, const CorrelationOperands& operands, const ConvProblem& problem);
-/// The same for a problem, wherever its input begins; with float32 results if they are partial.
+/// The same for a problem with any start of its input; with float32 results if they are partial.
 void run_correlation(const CorrelationPlan& plan, const ConvProblem& problem, bool partial = false);
 
 }  // namespace adjoint::cuda

@@ -1,7 +1,7 @@
 // The parts of a block of the tensor-core kernels of conv and conv_transpose: the layout of its shared memory, and the
-// roles of its warpgroups. All but the last multiply and store, each its share of a tile's positions. Of the last, one
-// thread of the fourth warp streams filter blocks, and the other warps bring the input. Stages and slots are rings with
-// a full and an empty mbarrier each.
+// roles of its warpgroups. All but the last multiply and store, each its share of a tile's positions. In the last one,
+// one thread of the fourth warp streams filter blocks, and the other warps bring the input. Stages and slots are rings
+// with a full and an empty mbarrier each.
 #pragma once
 
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
@@ -23,7 +23,7 @@ template <int kColumns, int kMTiles, bool kBlocked>
 inline constexpr int kStagingFloats = correlation_staged_columns(kColumns, kBlocked) *
                                       (correlation_staged_positions(kMTiles, kBlocked) + 4);
 
-/// From the shared address where the block's memory begins.
+/// From the shared address of the block's memory.
 template <int kConsumers, int kColumns, int kMTiles, bool kBlocked, bool kGathers>
 __device__ __forceinline__ SharedLayout lay_out(const CorrelationPlan& plan, std::uint32_t smem) {
   const CorrelationSmem at = correlation_smem(plan, kConsumers, kColumns, kMTiles, kBlocked, kGathers);
@@ -128,7 +128,7 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
 
 /// All of a block's work after its barriers are initialised. `bring_input(warp)`: the work of the last warpgroup's
 /// warps besides the filter. Multiplier::kApart: the positions of its warps' m-tiles are 64 apart. Multiplier::kPaired:
-/// it takes steps of half a tile's columns in pairs. Result: as in multiply_and_store.
+/// it processes steps of half a tile's columns in pairs. Result: as in multiply_and_store.
 template <Arithmetic kArithmetic, int kColumns, int kMTiles, int kConsumers, int kBlocksPerSM, class Multiplier,
           class Result = typename ArithmeticTraits<kArithmetic>::Element, class BringInput>
 __device__ __forceinline__ void run_roles(const CorrelationPlan& plan, const CorrelationOperands& operands,
@@ -138,7 +138,7 @@ __device__ __forceinline__ void run_roles(const CorrelationPlan& plan, const Cor
       smem + correlation_smem(plan, kConsumers, kColumns, kMTiles, Multiplier::kApart, false).bias);
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
   // The multipliers take the registers that the loaders release: together the block's initial number, or they would
-  // wait for ever.
+  // wait endlessly.
   constexpr int kThreads = 128 * (kConsumers + 1), kAtStart = 65536 / kBlocksPerSM / kThreads / 8 * 8;
   constexpr int kLoaderRegisters = kAtStart == 168 ? 88 : 64;
   constexpr int kRegisters = (kAtStart * (kConsumers + 1) - kLoaderRegisters) / kConsumers;

@@ -75,9 +75,9 @@ std::size_t workspace_bytes(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel sliced_conv{.name = "sliced_conv", .takes = takes, .run = run, .workspace_bytes = workspace_bytes};
+const ConvKernel sliced_conv{.name = "sliced_conv", .supports = takes, .run = run, .workspace_bytes = workspace_bytes};
 const ConvKernel sliced_conv_transpose{.name = "sliced_conv_transpose",
-                                       .takes = takes,
+                                       .supports = takes,
                                        .run = run,
                                        .workspace_bytes = workspace_bytes};
 

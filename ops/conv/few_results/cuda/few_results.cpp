@@ -69,11 +69,11 @@ std::size_t weight_workspace_bytes(const ConvProblem& problem) {
 }
 
 constexpr ConvKernel gather(const char* name) {
-  return {.name = name, .takes = takes, .run = run, .workspace_bytes = workspace_bytes};
+  return {.name = name, .supports = takes, .run = run, .workspace_bytes = workspace_bytes};
 }
 
 constexpr ConvKernel weight(const char* name) {
-  return {.name = name, .takes = takes_weight, .run = run_weight, .workspace_bytes = weight_workspace_bytes};
+  return {.name = name, .supports = takes_weight, .run = run_weight, .workspace_bytes = weight_workspace_bytes};
 }
 
 }  // namespace

@@ -11,12 +11,12 @@ extern const ConvKernel few_results_conv;
 extern const ConvKernel few_results_conv_transpose;
 extern const ConvKernel few_results_conv_weight;
 
-/// The problem's plans, or null if there are none.
+/// The problem's plans, or null if no plan fits.
 const FewResultsPlan* find_few_results_plan(const ConvProblem& problem);
 const FewWeightPlan* find_few_weight_plan(const ConvProblem& problem);
 
-/// Enqueue the plan's kernel for the problem on the device's current stream; `partial`: memory for the slices' sums if
-/// there are several, else null. One translation unit per dtype.
+/// Enqueue the plan's kernel for the problem on the device's current stream. `partial`: memory for the sums of several
+/// slices, else null. One translation unit per dtype.
 template <DType kDType>
 void run_few_results(const FewResultsPlan& plan, const ConvProblem& problem, float* partial);
 template <DType kDType>

@@ -1,5 +1,5 @@
-// Copies a factor for the kernel for products of matrices (product/cuda/kernel.cuh) where the copy engine cannot read
-// it unchanged: to lines that begin at multiples of 16 bytes, or transposed.
+// Copies a factor for the kernel for products of matrices (product/cuda/kernel.cuh) if the copy engine cannot read it
+// unchanged: to lines that begin at multiples of 16 bytes, or transposed.
 #pragma once
 
 #include <adjoint/core/base/divider.h>
@@ -12,7 +12,7 @@ namespace adjoint::cuda::product {
 
 inline constexpr int kCopyThreads = 256;
 
-/// Halves of a line that may be read at once.
+/// Halves of a line that one access may read.
 inline int copy_vector(const void* from, std::int64_t width) {
   for (const int vector : {4, 2}) {
     if (rows_aligned(from, 2 * width, 2 * vector)) return vector;
@@ -21,7 +21,7 @@ inline int copy_vector(const void* from, std::int64_t width) {
 }
 
 /// Copies consecutive lines of `width` halves to lines of whole vectors of eight, padded with zeros. A thread writes a
-/// vector and reads kRead elements at once; the lines must be aligned to kRead elements.
+/// vector and reads kRead elements per access; the lines must be aligned to kRead elements.
 template <int kRead>
 __global__ void __launch_bounds__(kCopyThreads)
     copy_lines_kernel(const std::uint16_t* __restrict__ from, std::uint16_t* __restrict__ to, std::int64_t lines,

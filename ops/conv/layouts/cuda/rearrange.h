@@ -12,7 +12,7 @@ namespace adjoint::cuda {
 void unshuffle(const Unshuffle& how, std::int64_t element_size, const void* from, void* to, int device);
 /// Puts the parts at `from` together; writes the planes to `to`.
 void shuffle(const Unshuffle& how, std::int64_t element_size, const void* from, void* to, int device);
-/// Copies the samples at `from` to `to`, where samples are the innermost axis.
+/// Copies the samples at `from` to `to`, with samples as the innermost axis.
 void put_samples_last(const SamplesLast& how, std::int64_t element_size, const void* from, void* to, int device);
 /// Writes each of `count` elements `times` times.
 void repeat(std::int64_t count, std::int64_t times, std::int64_t element_size, const void* from, void* to, int device);

@@ -39,8 +39,8 @@ __device__ __forceinline__ void for_planes(const Unshuffle& u, const Tile& tile,
   }
 }
 
-/// T: an unsigned integer of the elements' size. kBack: from the parts to planes. kVector: elements that are read or
-/// written at once in the parts.
+/// T: an unsigned integer of the elements' size. kBack: from the parts to planes. kVector: elements of one access to
+/// the parts.
 template <class T, bool kBack, int kVector>
 __global__ void __launch_bounds__(kThreads)
     unshuffle_kernel(const __grid_constant__ Unshuffle u, const T* __restrict__ from, T* __restrict__ to) {

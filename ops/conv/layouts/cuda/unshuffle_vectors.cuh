@@ -1,6 +1,6 @@
-// Takes planes apart where rows of the parts are whole vectors of 16 bytes. The planes' rows, which may begin anywhere,
-// are read by the aligned vectors that hold them; elements are put one by one into a tile in shared memory in the
-// parts' order, filled up with zeros; and the tile is written in that order, by vectors.
+// Separates planes if rows of the parts are whole vectors of 16 bytes. The planes' rows, which may begin anywhere, are
+// read by the aligned vectors that hold them; elements are put one by one into a tile in shared memory in the parts'
+// order, filled up with zeros; and the tile is written in that order, by vectors.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
@@ -15,7 +15,7 @@ namespace adjoint::cuda::rearranged {
 template <int kStride>
 struct Stride {};
 
-/// The unit of a move, whatever its elements are.
+/// The unit of a move, for elements of any type.
 using Words = Pack<std::uint32_t, 4>;
 
 template <class T>
@@ -61,14 +61,14 @@ __device__ __forceinline__ void put_apart(const Unshuffle& u, const Words& vecto
   }
 }
 
-/// The part of a tile that lies in the planes. Rows and columns are counted from the tile's first ones.
+/// The part of a tile that is in the planes. Rows and columns are counted from the tile's first ones.
 struct TileRows {
   std::int64_t begin;        // offset of its first column inside the planes, in its first row
   std::int64_t begin_apart;  // offset of the tile in the parts
   std::int32_t begin_h, end_h, begin_w, end_w;
   std::int32_t residues;     // of rows
   std::int32_t vectors;      // vectors that hold the rows
-  std::int32_t first, last;  // the vectors, counted from `begin`, that lie wholly inside the planes
+  std::int32_t first, last;  // the vectors, counted from `begin`, that are wholly inside the planes
   std::uint32_t misaligned;  // elements from some multiple of 16 bytes to `begin`
 };
 
@@ -99,7 +99,7 @@ __device__ __forceinline__ TileRows rows_of(const Unshuffle& u, const Tile& tile
   return rows;
 }
 
-/// Brings the part of a tile that lies in the planes into shared memory.
+/// Brings the part of a tile that is in the planes into shared memory.
 template <class T, int kStride, bool kPlanes>
 __device__ __forceinline__ void bring_rows(const Unshuffle& u, const TileRows& rows, const T* __restrict__ from,
                                            T* tile_values) {
@@ -151,13 +151,13 @@ __device__ __forceinline__ void bring_rows(const Unshuffle& u, const TileRows& r
   }
 }
 
-/// T: an unsigned integer of the elements' size. kStride: as Stride's. kPlanes: whether a tile is whole planes.
+/// T: an unsigned integer of the elements' size. kStride: as Stride's. kPlanes: true if a tile is whole planes.
 template <class T, int kStride, bool kPlanes>
 __global__ void __launch_bounds__(kThreads, kStride == 0 ? 5 : 6)  // without spills
     unshuffle_vectors_kernel(const __grid_constant__ Unshuffle u, const T* __restrict__ from, T* __restrict__ to) {
   constexpr int kVector = 16 / sizeof(T);
   alignas(16) __shared__ T tile_values[kUnshuffleBytes / sizeof(T)];
-  __shared__ TileRows tile_rows;  // computed by one thread: it takes as long as the rest of a thread's work
+  __shared__ TileRows tile_rows;  // computed by one thread: it costs as much as the rest of a thread's work
   auto* const vectors = reinterpret_cast<Words*>(tile_values);
   const auto block = static_cast<int>(blockIdx.x);
   const Tile tile = kPlanes ? Tile{.plane = block * u.tile_planes} : tile_of(u, block);

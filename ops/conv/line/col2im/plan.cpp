@@ -60,7 +60,7 @@ bool fit_smem(Col2imPlan& p) {
   return false;
 }
 
-/// Clocks of a tile on a multiprocessor, which works on blocks_per_sm tiles at once.
+/// Clocks of a tile on a multiprocessor, which computes blocks_per_sm tiles concurrently.
 double tile_clocks(const Col2imPlan& p) {
   const double split = p.parts > 1 ? 3 : 1;
   // Boxes begin at multiples of four columns.
@@ -115,11 +115,11 @@ bool place_tiles(const Machine& machine, Col2imPlan& p) {
 
 bool plan_col2im(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, const Machine& machine, Col2imPlan& p) {
   p = {};
-  if (unit_elements(arithmetic) != 1 || g.groups != 1 || g.kernel[0] > kMaxCol2imTaps || g.kernel[1] > kMaxCol2imTaps)
+  if (unit_elements(arithmetic) != 1 || g.groups != 1 || g.kernel.h > kMaxCol2imTaps || g.kernel.w > kMaxCol2imTaps)
     return false;
   if (!plan_line(g, transposed, element_bytes(arithmetic), p) || !unshift_columns(g, p) || p.batch >= kMostTiles)
     return false;
-  p.kernel_h = static_cast<std::int32_t>(g.kernel[0]);
+  p.kernel_h = static_cast<std::int32_t>(g.kernel.h);
   p.parts = is_split(arithmetic) ? 2 : 1;
   const std::int64_t used = std::int64_t{p.channels} * p.kernel_h * p.kernel_w;
   for (const int columns : kCol2imColumns) {

@@ -4,15 +4,15 @@
 // conv_transpose, and conv with stride 1 read backwards, spread every source position over the results around it:
 //     sum[column][s] = sum over source channels c of source[c][s] * filter[c][column], column = (channel, tap),
 //     result[channel][i] = sum over the taps that lead from some s to i of sum[(channel, tap)][s].
-// A source value is read, and rounded, once for all taps, and nothing is multiplied that is not wanted.
+// A source value is read, and rounded, once for all taps, and no product is wasted.
 //
-// A tile is some rows of positions (line/plan.h's grid) of one plane and comes a row of the source at a time, in chunks
-// of kCol2imChunk columns, from the copy engine: [half][channel][32 columns], 128 bytes a line, whose 16-byte chunks
-// are exchanged by the least three bits of the channel. A chunk's sums go to shared memory, [column][source column],
-// with zeros beside them as far as taps reach, and from there they are added to rows of results on their way,
-// [row of positions][phase of the rows][channel][phase of the columns][position], a ring as long as the taps reach.
-// Sums are added in the order of source rows, a row's in that of chunks, a chunk's in that of taps. Where chunks begin
-// follows from the tiles, and those from the geometry alone.
+// A tile is some rows of positions (line/plan.h's grid) of one plane. The copy engine brings it a row of the source at
+// a time, in chunks of kCol2imChunk columns: [half][channel][32 columns], 128 bytes a line, whose 16-byte chunks are
+// exchanged by the least three bits of the channel. A chunk's sums go to shared memory, [column][source column], with
+// zeros beside them as far as taps reach. From there they are added to rows of results in progress, [row of
+// positions][phase of the rows][channel][phase of the columns][position], a ring as long as the taps reach. Sums are
+// added in the order of source rows, a row's in that of chunks, a chunk's in that of taps. The tiles determine the
+// starts of chunks, and the geometry alone determines the tiles.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -35,10 +35,10 @@ inline constexpr std::int32_t kNoCol2imTap = -1;
 
 struct Col2imPlan : LinePlan {
   std::int32_t kernel_h;
-  std::int32_t parts;            // 2 where float32 is split into heads and tails
+  std::int32_t parts;            // 2 if float32 is split into heads and tails
   std::int32_t columns;          // of the product, as compiled
   std::int32_t depths, stages;   // of a stage, and of a chunk
-  std::int32_t source_stages;    // as many stages are in flight at once
+  std::int32_t source_stages;    // the number of stages in flight
   std::int32_t rows, row_tiles;  // of positions, of a tile; of a plane
   std::int32_t margin;           // zeros on either side of a column's sums; even, as pairs are stored
   std::int32_t sum_pitch;        // from a column's sums to the next's; 4 modulo 8, so that pairs hit each bank once
@@ -70,14 +70,14 @@ struct Col2imPlan : LinePlan {
   ADJOINT_HD std::int32_t sum_elements() const { return sum_columns() * sum_pitch; }
   ADJOINT_HD std::int32_t row_results() const { return channels * w.phases * result_pitch; }  // of one phase of rows
   ADJOINT_HD std::int32_t ring_elements() const { return (ring_rows * h.phases * row_results() + 3) / 4 * 4; }
-  /// In 64 bits, as plans may not fit.
+  /// In 64 bits, because a plan that does not fit may exceed 32 bits.
   ADJOINT_HD std::int64_t smem_bytes() const {
     return kCol2imBarrierBytes + std::int64_t{source_stages} * stage_bytes() + std::int64_t{16} * filter_vectors() +
            4 * (sum_elements() + (std::int64_t{ring_rows} * h.phases * row_results() + 3) / 4 * 4);
   }
 };
 
-/// A tile: its first position and size, and the part of the source that it reads. Zero chunks if it reads nothing.
+/// A tile: its first position and size, and the part of the source that it reads. Zero chunks if it reads no source.
 struct Col2imTile {
   std::int32_t sample, row, column, rows, columns;
   std::int32_t first_row, end_row;    // of the source

@@ -68,13 +68,13 @@ __device__ __forceinline__ int filter_place(const LinePlan& p, int m, int offset
                                   : -1;
 }
 
-/// A position's first result, which may lie outside: phase 0 of channel 0.
+/// A position's first result, which may be outside: phase 0 of channel 0.
 struct ResultPlace {
   std::int64_t at;  // of the result's elements
   int row, column;
 };
 
-/// Of the position that lies there.
+/// The first result of the position there.
 __device__ __forceinline__ ResultPlace results_of(const LinePlan& p, std::int64_t group, const LinePlace& place) {
   const std::int64_t channel = (place.sample * static_cast<std::int64_t>(p.groups) + group) * p.channels;
   ResultPlace result;
@@ -108,7 +108,7 @@ __device__ __forceinline__ float bias_of(const LinePlan& p, std::int64_t group, 
   return operands.bias != nullptr ? to_float(operands.bias[group * p.channels + channel]) : 0.0F;
 }
 
-/// One result's sum by its definition, without the products that lie outside the source. `place`: of its position.
+/// One result's sum by its definition, without products outside the source. `place`: of its position.
 template <class T>
 __device__ float defined_sum(const LinePlan& p, std::int64_t group, const Operands<T>& operands, const LinePlace& place,
                              const LineResult& result) {

@@ -45,7 +45,7 @@ double narrow_clocks(const NarrowPlan& p, Arithmetic arithmetic, const Machine& 
   const double instructions = positions * (p.results + 1.0) + std::max(narrow_row(p.results) / 4, 1) + kOverhead;
   const double channel = kNarrowThreads / 32 * p.offsets() * instructions / kSlots +
                          (unit_elements(arithmetic) == 1 ? kStage : kStageHalf) * p.length;
-  // The cost of storing a result; results of phases lie apart.
+  // The cost of storing a result; results of phases are apart.
   constexpr double kStoreNeighbour = 0.1, kStorePhase = 0.35;
   const double store = p.w.phases > 1 ? kStorePhase : kStoreNeighbour;
   return line_block_clocks(p, p.source_channels * channel + store * p.tile_positions * p.results, machine);

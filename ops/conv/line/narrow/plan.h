@@ -19,7 +19,7 @@ constexpr int narrow_positions(int results) { return results > 9 ? 4 : 8; }
 constexpr int narrow_row(int results) { return results > 2 ? (results + 3) / 4 * 4 : results; }
 
 struct NarrowPlan : LinePlan {
-  std::int32_t stage_channels;  // of the source, staged at once
+  std::int32_t stage_channels;  // of the source, staged together
 
   /// Filter values of one source channel in a stage: rows of narrow_row(), filled up to 16 bytes.
   ADJOINT_HD std::int32_t filter_length() const { return (offsets() * narrow_row(results) + 3) / 4 * 4; }

@@ -101,8 +101,8 @@ bool place_columns(PackedPlan& p, std::int32_t most_pitch) {
 }
 
 /// Clocks of a multiprocessor for a tile; fitted to the times of 42 shapes and arithmetics on an H200: predictions are
-/// mostly 0.7 to 1.2 of the measured times, from 0.5 where tiles are few to 1.6. Teams overlap, and stages do; the
-/// slowest part remains.
+/// mostly 0.7 to 1.2 of the measured times, from 0.5 for few tiles to 1.6. Teams overlap, and stages do; the slowest
+/// part remains.
 double tile_clocks(const PackedPlan& p) {
   constexpr double kProduct = 0.77;                // for a position; the tensor cores' rate would be 0.5
   constexpr double kDrawn = 1.8;                   // slowdown of the L2 when all draw from it

@@ -1,12 +1,12 @@
 // The schedule of the CUDA kernel for few results a position and several taps: results are the rows of wgmma's
-// products, positions of the line its columns, and both operands lie in shared memory.
+// products, positions of the line its columns, and both operands are in shared memory.
 //
-// Source channels come in groups of four units (a unit is 32 bits: one float, or two halves of adjacent channels), as
-// they lie in memory, and are then packed as [element of the line][unit]: 16 bytes an element, so that an offset of the
-// line is a constant added to a descriptor's address. Every value is loaded, and rounded, once for all offsets, where
-// the correlation kernels read and round it once for each. Two groups make a stage, which is a product's K. A tile is
-// some rows of one plane, or some whole planes, and comes by the copy engine, a group at a time, with zeros for what
-// lies outside.
+// Source channels arrive unchanged, in groups of four units (a unit is 32 bits: one float, or two halves of adjacent
+// channels), and are then packed as [element of the line][unit]: 16 bytes an element, so that an offset of the line is
+// a constant added to a descriptor's address. Every value is loaded, and rounded, once for all offsets, where the
+// correlation kernels read and round it once for each. Two groups make a stage, which is a product's K. A tile is some
+// rows of one plane, or some whole planes. The copy engine brings it a group at a time, with zeros for positions
+// outside.
 //
 // A product has 64 rows, and fewer results leave some free: so `stack` neighbouring offsets of a row of the kernel are
 // rows side by side. Their sums are of different positions, and are added at the end:
@@ -37,32 +37,33 @@ inline constexpr int kPackedBarrierBytes = 1024;
 
 /// wgmma's N: positions of a tile, and padding. Split float32 needs registers for sums of sums, too.
 constexpr int packed_positions(bool split) { return split ? 128 : 256; }
-/// Distance between results of a product on their way out; 8 modulo 32, so that a fragment's pairs hit each bank once.
+/// Distance between results of a product that wait for their stores; 8 modulo 32, so that a fragment's pairs hit each
+/// bank once.
 constexpr int packed_pitch(bool split) { return packed_positions(split) + 8; }
 
 struct PackedPlan : LinePlan {
   std::int32_t unit_channels;   // channels in a unit: 1, or 2 for half precision
-  std::int32_t parts;           // 2 where float32 is split into heads and tails
+  std::int32_t parts;           // 2 if float32 is split into heads and tails
   std::int32_t stack;           // offsets of a row in one product: w.offsets is a multiple
-  std::int32_t stack_step;      // in the line, from one of them to the next
+  std::int32_t stack_step;      // in the line, from one to the next
   bool paired;                  // two neighbouring positions' sums are added before they leave registers
   std::int32_t step_h, step_w;  // from a row of offsets to the next; from a product to the next
   std::int32_t slot_rows;       // rows of offsets whose filter fits one slot
-  std::int32_t slot_columns;    // products of a row in one slot: all where slot_rows is more than 1
+  std::int32_t slot_columns;    // products of a row in one slot: all if slot_rows is more than 1
   std::int32_t filter_slots;    // if the filter stays: as many as a tile's products pass through
   bool filter_stays;            // in shared memory, for all of a block's tiles
-  std::int32_t out_buffers;     // for results on their way out: one, or one for each team
+  std::int32_t out_buffers;     // for results that wait for their stores: one, or one for each team
   std::int32_t rows, planes;    // of a tile: positions; planes: above 1 only if it has all rows
   std::int32_t row_tiles, sample_tiles;
-  std::int32_t raw_stages;  // as many stages of the source are in flight at once
+  std::int32_t raw_stages;  // the number of the source's stages in flight
   Divider rows_divider;     // by the source's rows of a plane
   Divider row_tiles_divider, sample_tiles_divider, column_tiles_divider;
 
-  /// For the source, in a tile's plane.
+  /// The source's extents in a tile's plane.
   ADJOINT_HD std::int32_t source_rows() const { return rows + h.span(); }
   ADJOINT_HD std::int32_t stage_channels() const { return 8 * unit_channels; }
   ADJOINT_HD std::int32_t stages() const { return (source_channels + stage_channels() - 1) / stage_channels(); }
-  /// A stage's source as it lies in memory, [channel][element of the line], and packed, [part][group][element of the
+  /// A stage's source in memory's order, [channel][element of the line], and packed, [part][group][element of the
   /// line][unit].
   ADJOINT_HD std::int32_t raw_bytes() const { return 32 * length; }
   ADJOINT_HD std::int32_t stage_bytes() const { return parts * raw_bytes(); }
@@ -84,7 +85,7 @@ struct PackedPlan : LinePlan {
   ADJOINT_HD std::int32_t table_bytes() const { return kPackedBarrierBytes + 4 * kPackedTeams * kPackedResults; }
   /// Positions that a team multiplies: the tile's, and padding to a whole product.
   ADJOINT_HD std::int32_t product_positions() const { return packed_positions(parts > 1); }
-  /// Results on their way out: [result of a product][position].
+  /// Results that wait for their stores: [result of a product][position].
   ADJOINT_HD std::int32_t out_elements() const { return out_stack() * group_results() * packed_pitch(parts > 1); }
   ADJOINT_HD std::int32_t out_stack() const { return paired ? 1 : stack; }
   /// A product's row: a result for one of the stacked offsets. The two results of a pair are eight rows apart, in the
@@ -94,7 +95,7 @@ struct PackedPlan : LinePlan {
     return paired ? row / 16 * 8 + row % 8 : row % group_results();
   }
   /// Tables, the source packed and raw, the filter's slots, and results. A product's padding reads past the last stage,
-  /// a group at a time; compute-sanitizer takes both groups for one span.
+  /// a group at a time; compute-sanitizer treats both groups as one span.
   ADJOINT_HD std::int32_t smem_bytes() const {
     const std::int32_t read = 32 * product_positions();
     const std::int32_t rest =
@@ -127,7 +128,7 @@ ADJOINT_HD inline LinePlace packed_place(const PackedPlan& p, const PackedTile& 
   return {tile.sample + plane, tile.row + row, tile.column + n};
 }
 
-/// Whether the element is a position of the tile, and not only read by some.
+/// True if the element is a position of the tile, and not only read by one.
 ADJOINT_HD inline bool is_position(const PackedPlan& p, const PackedTile& tile, const LinePlace& place) {
   return place.sample < p.batch && place.row < p.h.positions && place.row - tile.row < p.rows &&
          place.column - tile.column < p.tile_columns;

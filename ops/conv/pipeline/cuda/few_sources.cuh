@@ -18,7 +18,7 @@ namespace adjoint::cuda::few_sources {
 
 template <class T>
 struct Operands {
-  const T *source, *filter, *bias;  // bias: null for none
+  const T *source, *filter, *bias;  // bias: may be null
   T* result;
   Activate<float> activate;
 };
@@ -36,7 +36,7 @@ __device__ __forceinline__ std::uint32_t unit_of(const T (&values)[2]) {
   return unit;
 }
 
-/// The table of the summed axis: where the source and the filter are read.
+/// The table of the summed axis: the places of the source and the filter that are read.
 __device__ __forceinline__ void make_table(const FewSourcesPlan& p, int summed, SourceTap* taps,
                                            std::int32_t* filter_at) {
   for (int i = static_cast<int>(threadIdx.x); i < summed; i += kFewSourcesThreads) {
@@ -52,12 +52,49 @@ __device__ __forceinline__ void make_table(const FewSourcesPlan& p, int summed, 
   }
 }
 
+/// A lane's positions of a tile: their places in the source, and the elements before them.
+struct Places {
+  std::int32_t y[kGroups], x[kGroups], from[kGroups];
+
+  __device__ __forceinline__ Places(const FewSourcesPlan& p, int first) {
+#pragma unroll
+    for (int i = 0; i < kGroups; ++i) {
+      std::int32_t at = first + i * kRows;
+      std::int32_t row = p.result_width.split(at);
+      const std::int32_t sample = p.result_height.split(row);
+      y[i] = first + i * kRows < p.positions ? row * p.stride[0] : kOutside;
+      x[i] = at * p.stride[1];
+      from[i] = ((sample * p.height + row * p.stride[0]) * p.width + x[i]) * p.channels;
+    }
+  }
+
+  __device__ __forceinline__ bool reaches(const FewSourcesPlan& p, int i, const SourceTap& tap) const {
+    return static_cast<std::uint32_t>(y[i] + tap.y) < static_cast<std::uint32_t>(p.height) &&
+           static_cast<std::uint32_t>(x[i] + tap.x) < static_cast<std::uint32_t>(p.width);
+  }
+};
+
+/// Prefetches the source of a warp's first tile into the L2 while the filters arrive. Otherwise each step of a short
+/// sum would wait for memory.
+template <class T>
+__device__ __forceinline__ void prefetch_tile(const FewSourcesPlan& p, const T* source, const SourceTap* taps, int tile,
+                                              int lane) {
+  const Places at(p, tile * kFewSourcesPositions + lane / 4);
+#pragma unroll 1
+  for (int summed = lane % 4 * p.channels; summed < p.summed; summed += 4 * p.channels) {
+#pragma unroll
+    for (int i = 0; i < kGroups; ++i) {
+      if (at.reaches(p, i, taps[summed])) ptx::prefetch(source + at.from[i] + taps[summed].offset);
+    }
+  }
+}
+
 /// A lane's units of every step: [step][columns][lane].
 template <class T>
 __device__ __forceinline__ void bring_filter(const FewSourcesPlan& p, const T* filter, int first_result,
                                              const std::int32_t* filter_at, uint2* filters) {
   constexpr int kPerUnit = 4 / sizeof(T), kDepth = FewSourcesPlan::depth(sizeof(T));
-#pragma unroll 2
+#pragma unroll 4
   for (int i = static_cast<int>(threadIdx.x); i < p.steps * kTiles * 32; i += kFewSourcesThreads) {
     const int lane = i % 32, step = i / (32 * kTiles), result = first_result + i / 32 % kTiles * 8 + lane / 4;
     std::uint32_t units[2];
@@ -146,6 +183,7 @@ __global__ void __launch_bounds__(kFewSourcesThreads, 2)
   ptx::wait_for_earlier_kernels();
   make_table(p, summed, taps, filter_at);
   __syncthreads();
+  prefetch_tile(p, operands.source, taps, static_cast<int>(blockIdx.x) * kFewSourcesWarps + warp, lane);
   bring_filter(p, operands.filter, first_result, filter_at, filters);
   for (int i = static_cast<int>(threadIdx.x); i < kFewSourcesResults; i += kFewSourcesThreads) {
     const bool has_bias = operands.bias != nullptr && first_result + i < p.results;
@@ -157,16 +195,7 @@ __global__ void __launch_bounds__(kFewSourcesThreads, 2)
   for (int tile = static_cast<int>(blockIdx.x) * kFewSourcesWarps + warp; tile < tiles;
        tile += static_cast<int>(gridDim.x) * kFewSourcesWarps) {
     const int first = tile * kFewSourcesPositions + lane / 4;
-    std::int32_t y[kGroups], x[kGroups], from[kGroups];
-#pragma unroll
-    for (int i = 0; i < kGroups; ++i) {
-      std::int32_t at = first + i * kRows;
-      std::int32_t row = p.result_width.split(at);
-      const std::int32_t sample = p.result_height.split(row);
-      y[i] = first + i * kRows < p.positions ? row * p.stride[0] : kOutside;
-      x[i] = at * p.stride[1];
-      from[i] = ((sample * p.height + row * p.stride[0]) * p.width + x[i]) * p.channels;
-    }
+    const Places at(p, first);
     float sums[kGroups / 2][kTiles][4] = {};
 #pragma unroll 1
     for (int step = 0; step < p.steps; ++step) {
@@ -179,9 +208,7 @@ __global__ void __launch_bounds__(kFewSourcesThreads, 2)
           const SourceTap tap = taps[step * kDepth + (lane % 4 + 4 * u) * kPerUnit + e];
 #pragma unroll
           for (int i = 0; i < kGroups; ++i) {
-            const bool is_inside = static_cast<std::uint32_t>(y[i] + tap.y) < static_cast<std::uint32_t>(p.height) &&
-                                   static_cast<std::uint32_t>(x[i] + tap.x) < static_cast<std::uint32_t>(p.width);
-            values[i][e] = is_inside ? operands.source[from[i] + tap.offset] : from_float<T>(0.0F);
+            values[i][e] = at.reaches(p, i, tap) ? operands.source[at.from[i] + tap.offset] : from_float<T>(0.0F);
           }
         }
 #pragma unroll
@@ -195,16 +222,27 @@ __global__ void __launch_bounds__(kFewSourcesThreads, 2)
         for (int i = 0; i < kGroups / 2; ++i) mma_multiply<kArithmetic>(sums[i][j], a[i], b);
       }
     }
+    operands.activate.visit([&](const auto& f) {
+#pragma unroll
+      for (int j = 0; j < kTiles; ++j) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const float bias = biases[kFewSourcesColumns * j + lane % 4 * 2 + e];
+#pragma unroll
+          for (int i = 0; i < kGroups; ++i) {
+            float& sum = sums[i / 2][j][i % 2 * 2 + e];
+            sum = f(sum + bias);
+          }
+        }
+      }
+    });
 #pragma unroll
     for (int i = 0; i < kGroups; ++i) {
       float values[kTiles][2];
 #pragma unroll
       for (int j = 0; j < kTiles; ++j) {
 #pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          values[j][e] = sums[i / 2][j][i % 2 * 2 + e] + biases[kFewSourcesColumns * j + lane % 4 * 2 + e];
-        }
-        if (!operands.activate.is_none()) operands.activate(values[j]);
+        for (int e = 0; e < 2; ++e) values[j][e] = sums[i / 2][j][i % 2 * 2 + e];
       }
       store(p, operands.result, first + i * kRows, first_result, lane, values);
     }

@@ -2,7 +2,8 @@
 // is cut). A block stays on its multiprocessor and computes every gridDim'th tile. Two warpgroups multiply and store;
 // warps of the third start the copies of boxes and filters, through rings with a full and an empty mbarrier for each
 // slot; tiles pass through them without a gap. The first warpgroup is a little ahead, so that one's stores overlap the
-// other's products. No sum depends on the grid.
+// other's products. No sum depends on the grid. If sums are cut into slices, each block of a cluster multiplies
+// one.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/register_split.h>
@@ -16,7 +17,7 @@
 
 namespace adjoint::cuda::pipeline {
 
-template <Arithmetic kArithmetic, int kColumns, wgmma::Major kFilter, class T>
+template <Arithmetic kArithmetic, int kColumns, wgmma::Major kFilter, bool kSliced, class T>
 __device__ __forceinline__ void multiply_and_store(const PipelinePlan& p, const Operands<T>& operands,
                                                    const Shared& shared, int team) {
   const int thread = static_cast<int>(threadIdx.x) % kTeam, lane = thread % 32;
@@ -24,21 +25,30 @@ __device__ __forceinline__ void multiply_and_store(const PipelinePlan& p, const 
   const Store<T, kColumns> store{p, operands, shared.out + team * p.stage_bytes(), team, thread / 32, lane};
   if (team != 0 && p.lead > 0) ptx::mbarrier_wait(shared.begun, 0);
 #pragma unroll 1
-  for (int index = first_tile(); index < p.tiles; index += tile_step()) {
+  for (int index = first_tile<kSliced>(p); index < p.tiles; index += tile_step()) {
     const PipelineTile tile = pipeline_tile(p, index, team);
-    multiplier.multiply_tile(tile);
-    store(tile, multiplier.sums);
+    multiplier.multiply_tile(tile, slice_of<kSliced>(p));
+    if constexpr (kSliced) {
+      const std::uint32_t exchange = shared.boxes + team * p.exchange_bytes();
+      ptx::barrier<kPipelineTeams * kTeam>(kTeamsBarrier);
+      store.share(exchange, multiplier.sums);
+      ptx::cluster_barrier();
+      store.add_slices(tile, exchange, ptx::cluster_rank());
+    } else {
+      store(tile, multiplier.sums);
+    }
   }
   ptx::bulk_wait_read();
 }
 
-/// kFilter: the filter's inner axis, channels (kK) or results (kMN).
-template <Arithmetic kArithmetic, int kColumns, wgmma::Major kFilter>
+/// kFilter: the filter's inner axis, channels (kK) or results (kMN). kSliced: true if the plan has slices.
+template <Arithmetic kArithmetic, int kColumns, wgmma::Major kFilter, bool kSliced>
 __global__ void __launch_bounds__(kPipelineThreads, 1)
     pipeline_kernel(const __grid_constant__ PipelinePlan p,
                     const __grid_constant__ Operands<typename ArithmeticTraits<kArithmetic>::Element> operands) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which is never launched
   const Shared shared = shared_of(p);
+  prefetch_maps(p, operands);
   if (threadIdx.x == 0) init_barriers(p, shared);
   __syncthreads();
 
@@ -50,13 +60,15 @@ __global__ void __launch_bounds__(kPipelineThreads, 1)
     ptx::lower_register_limit<kLoaderRegisters>();
     if (threadIdx.x % 32 == 0) {
       const int loader = warp - kMultipliers / 32;
-      if (loader < p.filter_rings()) copy_filters<kFilter>(p, operands, shared, loader);
-      if (loader == kPipelineTeams) copy_boxes(p, operands, shared);
+      if (loader < p.filter_rings()) copy_filters<kFilter, kSliced>(p, operands, shared, loader);
+      if (loader == kPipelineTeams) copy_boxes<kSliced>(p, operands, shared);
     }
+    if constexpr (kSliced) ptx::cluster_barrier();
   } else {
     ptx::raise_register_limit<kRegisters>();
-    multiply_and_store<kArithmetic, kColumns, kFilter>(p, operands, shared, warp / kWarpsOfTeam);
+    multiply_and_store<kArithmetic, kColumns, kFilter, kSliced>(p, operands, shared, warp / kWarpsOfTeam);
   }
+  if constexpr (kSliced) ptx::cluster_barrier();  // until the others have read this block's sums
 #endif
 }
 

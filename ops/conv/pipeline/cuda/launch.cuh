@@ -11,10 +11,15 @@
 
 namespace adjoint::cuda {
 
+template <Arithmetic kArithmetic, wgmma::Major kFilter, bool kSliced>
+auto pipeline_kernel_in(const PipelinePlan& plan) {
+  return plan.columns == 128 ? pipeline::pipeline_kernel<kArithmetic, 128, kFilter, kSliced>
+                             : pipeline::pipeline_kernel<kArithmetic, 64, kFilter, kSliced>;
+}
 template <Arithmetic kArithmetic, wgmma::Major kFilter>
 auto pipeline_kernel_of(const PipelinePlan& plan) {
-  return plan.columns == 128 ? pipeline::pipeline_kernel<kArithmetic, 128, kFilter>
-                             : pipeline::pipeline_kernel<kArithmetic, 64, kFilter>;
+  return plan.slices > 1 ? pipeline_kernel_in<kArithmetic, kFilter, true>(plan)
+                         : pipeline_kernel_in<kArithmetic, kFilter, false>(plan);
 }
 
 template <class T, class Encode>
@@ -46,9 +51,9 @@ void run_pipeline_in(const PipelinePlan& plan, const PipelineCall& call, int dev
   const DeviceGuard guard(device);
   const auto smem_bytes = static_cast<std::size_t>(plan.smem_bytes());
   allow_smem(kernel, smem_bytes);
-  const auto blocks = static_cast<unsigned>(std::min(plan.tiles, multiprocessor_count(device)));
-  launch_early(kernel, {dim3(blocks), dim3(kPipelineThreads), smem_bytes}, 1, device, plan,
-               pipeline_operands<T>(plan, call, kPipelineDType<kArithmetic>, encode_tensor_map));
+  const int blocks = plan.slices > 1 ? plan.tiles * plan.slices : std::min(plan.tiles, multiprocessor_count(device));
+  launch_early(kernel, {dim3(static_cast<unsigned>(blocks)), dim3(kPipelineThreads), smem_bytes}, plan.slices, device,
+               plan, pipeline_operands<T>(plan, call, kPipelineDType<kArithmetic>, encode_tensor_map));
 }
 
 template <Arithmetic kArithmetic>

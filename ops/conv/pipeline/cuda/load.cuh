@@ -12,32 +12,29 @@
 
 namespace adjoint::cuda::pipeline {
 
-template <class T>
+template <bool kSliced, class T>
 __device__ __forceinline__ void copy_boxes(const PipelinePlan& p, const Operands<T>& operands, const Shared& shared) {
   constexpr int kLine = kPipelineLineBytes / sizeof(T);
   Ring ring;
 #pragma unroll 1
-  for (int index = first_tile(); index < p.tiles; index += tile_step()) {
+  for (int index = first_tile<kSliced>(p); index < p.tiles; index += tile_step()) {
     const PipelineTile tile = pipeline_tile(p, index, 0);
 #pragma unroll 1
-    for (int chunk = 0; chunk < p.chunks; ++chunk) {
-#pragma unroll 1
-      for (int i = 0; i < p.boxes; ++i) {
-        const PipelineBox& box = p.box_list[i];
-        const std::uint32_t full = shared.boxes_full + 8 * ring.slot;
-        const int at[kTensorMapAxes] = {chunk * kLine, tile.at[2] + box.first[2], tile.at[1] + box.first[1],
-                                        tile.at[0] + box.first[0], tile.sample};
-        ptx::mbarrier_wait(shared.boxes_empty + 8 * ring.slot, ring.parity ^ 1);
-        ptx::mbarrier_arrive_expect_bytes(full, p.box_copy_bytes());
-        ptx::tensor_copy(shared.boxes + ring.slot * p.box_bytes(), &operands.source[box.phase], at, full);
-        ring.advance(p.box_slots);
-      }
+    for (PipelineSlice next = slice_of<kSliced>(p); next.left > 0; next.advance(p.boxes)) {
+      const PipelineBox& box = p.box_list[next.box];
+      const std::uint32_t full = shared.boxes_full + 8 * ring.slot;
+      const int at[kTensorMapAxes] = {next.chunk * kLine, tile.at[2] + box.first[2], tile.at[1] + box.first[1],
+                                      tile.at[0] + box.first[0], tile.sample};
+      ptx::mbarrier_wait(shared.boxes_empty + 8 * ring.slot, ring.parity ^ 1);
+      ptx::mbarrier_arrive_expect_bytes(full, p.box_copy_bytes());
+      ptx::tensor_copy(shared.boxes + ring.slot * p.box_bytes(), &operands.source[box.phase], at, full);
+      ring.advance(p.box_slots);
     }
   }
 }
 
 /// In the order in which the team multiplies them, or both teams if they share filters.
-template <wgmma::Major kFilter, class T>
+template <wgmma::Major kFilter, bool kSliced, class T>
 __device__ __forceinline__ void copy_filters(const PipelinePlan& p, const Operands<T>& operands, const Shared& shared,
                                              int team) {
   constexpr int kLine = kPipelineLineBytes / sizeof(T);
@@ -45,15 +42,15 @@ __device__ __forceinline__ void copy_filters(const PipelinePlan& p, const Operan
   const std::uint32_t slots = shared.filters + team * p.filter_slots * kPipelineFilterBytes;
   Ring ring;
 #pragma unroll 1
-  for (int index = first_tile(); index < p.tiles; index += tile_step()) {
+  for (int index = first_tile<kSliced>(p); index < p.tiles; index += tile_step()) {
     const PipelineTile tile = pipeline_tile(p, index, team);
-    const int first = p.first_tap[tile.phase][0], end = p.first_tap[tile.phase][p.boxes];
 #pragma unroll 1
-    for (int chunk = 0; chunk < p.chunks; ++chunk) {
+    for (PipelineSlice next = slice_of<kSliced>(p); next.left > 0; next.advance(p.boxes)) {
+      const int end = p.first_tap[tile.phase][next.box + 1];
 #pragma unroll 1
-      for (int tap = first; tap < end; ++tap) {
+      for (int tap = p.first_tap[tile.phase][next.box]; tap < end; ++tap) {
         const std::uint32_t full = shared.filters_full + 8 * (first_slot + ring.slot);
-        const int channel = chunk * kLine, inner = kFilter == wgmma::Major::kK ? channel : tile.result;
+        const int channel = next.chunk * kLine, inner = kFilter == wgmma::Major::kK ? channel : tile.result;
         const int at[kTensorMapAxes] = {inner, p.tap_list[tap].filter, channel + tile.result - inner, 0, 0};
         ptx::mbarrier_wait(shared.filters_empty + 8 * (first_slot + ring.slot), ring.parity ^ 1);
         ptx::mbarrier_arrive_expect_bytes(full, kPipelineFilterBytes);

@@ -35,51 +35,48 @@ struct Multiplier {
     if (++steps == p.lead && threadIdx.x == 0) ptx::mbarrier_arrive(shared.begun);
   }
 
-  __device__ __forceinline__ void multiply_tile(const PipelineTile& tile) {
+  __device__ __forceinline__ void multiply_tile(const PipelineTile& tile, PipelineSlice next) {
     const int ring = p.shares_filter ? 0 : team, first_slot = ring * kMostPipelineFilterSlots;
     const std::uint64_t filter_slots =
         wgmma::swizzled_descriptor(shared.filters + ring * p.filter_slots * kPipelineFilterBytes);
     const std::uint64_t box_slots =
         wgmma::swizzled_descriptor(shared.boxes + (p.shares_filter ? team * kPipelineStrip * kPipelineLineBytes : 0),
                                    p.box_extents[kPipelineAxes - 1] * kPipelineLineBytes);
-    // Barriers of the data that the products in flight read; 0 for none.
+    // Barriers of the data that the products in flight read; 0: no barrier.
     std::uint32_t used_filter = 0, used_box = 0;
     int accumulate = 0;
     // Pinned once: while products are in flight nothing else may seem to touch their sums, or the compiler waits for
     // them.
     wgmma::pin(sums);
 #pragma unroll 1
-    for (int chunk = 0; chunk < p.chunks; ++chunk) {
+    for (; next.left > 0; next.advance(p.boxes)) {
+      ptx::mbarrier_wait(shared.boxes_full + 8 * boxes.slot, boxes.parity);
+      const std::uint64_t box = wgmma::moved(box_slots, boxes.slot * (p.box_bytes() / 16));
+      const int end = p.first_tap[tile.phase][next.box + 1];
 #pragma unroll 1
-      for (int i = 0; i < p.boxes; ++i) {
-        ptx::mbarrier_wait(shared.boxes_full + 8 * boxes.slot, boxes.parity);
-        const std::uint64_t box = wgmma::moved(box_slots, boxes.slot * (p.box_bytes() / 16));
-        const int end = p.first_tap[tile.phase][i + 1];
-#pragma unroll 1
-        for (int tap = p.first_tap[tile.phase][i]; tap < end; ++tap) {
-          ptx::mbarrier_wait(shared.filters_full + 8 * (first_slot + filters.slot), filters.parity);
-          const std::uint64_t a = wgmma::moved(filter_slots, filters.slot * (kPipelineFilterBytes / 16));
-          const std::uint64_t b = wgmma::moved(box, p.tap_list[tap].shift * kLineUnits);
-          wgmma::fence();
+      for (int tap = p.first_tap[tile.phase][next.box]; tap < end; ++tap) {
+        ptx::mbarrier_wait(shared.filters_full + 8 * (first_slot + filters.slot), filters.parity);
+        const std::uint64_t a = wgmma::moved(filter_slots, filters.slot * (kPipelineFilterBytes / 16));
+        const std::uint64_t b = wgmma::moved(box, p.tap_list[tap].shift * kLineUnits);
+        wgmma::fence();
 #pragma unroll
-          for (int step = 0; step < kStepsOfLine; ++step) {
-            wgmma::multiply_blocks<kWgmmaOperand<kArithmetic>, kFilter, wgmma::Major::kK, kColumns>(
-                sums, wgmma::moved(a, step * kFilterStep), wgmma::moved(b, step * kStepUnits), accumulate);
-            accumulate = 1;
-          }
-          wgmma::commit();
-          wgmma::wait<1>();
-          count_step();
-          release(used_filter);
-          release(used_box);
-          used_filter = shared.filters_empty + 8 * (first_slot + filters.slot);
-          used_box = 0;
-          filters.advance(p.filter_slots);
+        for (int step = 0; step < kStepsOfLine; ++step) {
+          wgmma::multiply_blocks<kWgmmaOperand<kArithmetic>, kFilter, wgmma::Major::kK, kColumns>(
+              sums, wgmma::moved(a, step * kFilterStep), wgmma::moved(b, step * kStepUnits), accumulate);
+          accumulate = 1;
         }
-        release(used_box);  // for a box in which this phase has no taps
-        used_box = shared.boxes_empty + 8 * boxes.slot;
-        boxes.advance(p.box_slots);
+        wgmma::commit();
+        wgmma::wait<1>();
+        count_step();
+        release(used_filter);
+        release(used_box);
+        used_filter = shared.filters_empty + 8 * (first_slot + filters.slot);
+        used_box = 0;
+        filters.advance(p.filter_slots);
       }
+      release(used_box);  // for a box in which this phase has no taps
+      used_box = shared.boxes_empty + 8 * boxes.slot;
+      boxes.advance(p.box_slots);
     }
     wgmma::wait<0>();
     release(used_filter);

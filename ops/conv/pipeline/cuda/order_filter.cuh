@@ -4,15 +4,18 @@
 #pragma once
 
 #include <adjoint/core/base/divider.h>
+#include <adjoint/core/cuda/pack.h>
 #include <adjoint/core/cuda/ptx.cuh>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace adjoint::cuda::pipeline {
 
 inline constexpr int kOrderThreads = 256, kOrderChannels = 64;
-inline constexpr int kOrderAtOnce = 4;  // elements that a thread reads before it uses one
+inline constexpr int kOrderAtOnce = 4;  // times that a thread reads before it uses an element
+inline constexpr int kOrderVector = 4;  // neighbouring elements
 
 struct FilterOrder {
   std::int64_t results, channels;                    // of the ordered filter
@@ -21,12 +24,18 @@ struct FilterOrder {
   std::int32_t block_results, channel_blocks, tap_blocks;
   Divider taps, block_results_divider;  // taps: of a block
 
-  /// Taps of a channel lie one after the other, so a pitch that is odd in words spreads them over the banks.
+  /// Taps of a channel follow each other, so a pitch that is odd in words spreads them over the banks.
   ADJOINT_HD static constexpr std::int32_t pitch(std::int32_t element_bytes) {
     return kOrderChannels + 4 / element_bytes;
   }
   std::int32_t smem_bytes(std::int32_t element_bytes) const {
     return block_results * static_cast<std::int32_t>(taps.divisor()) * pitch(element_bytes) * element_bytes;
+  }
+  /// For results that are the given filter's inner axis, and whole vectors.
+  bool reads_vectors(const void* from, std::size_t element_bytes) const {
+    return result_step == 1 && channel_step > 1 && given_results % kOrderVector == 0 &&
+           channel_step % kOrderVector == 0 &&
+           reinterpret_cast<std::uintptr_t>(from) % (kOrderVector * element_bytes) == 0;
   }
   std::int64_t blocks() const { return (results + block_results - 1) / block_results * channel_blocks * tap_blocks; }
 };
@@ -36,8 +45,8 @@ struct FilterOrder {
 inline FilterOrder filter_order(std::int64_t first, std::int64_t second, std::int32_t taps, bool transposed,
                                 bool is_channels_last, std::int64_t multiple) {
   constexpr std::int32_t kMostResults = 16, kInnerResults = 32;
-  // Where results are neighbours in memory, a block takes a run of them for one tap. Otherwise many blocks, each with
-  // as many elements as its threads read at once, so that waits for memory overlap.
+  // If results are neighbours in memory, a block copies a run of them for one tap. Otherwise there are many blocks,
+  // each with as many elements as its threads read together, so that waits for memory overlap.
   const bool results_are_inner = transposed && is_channels_last;
   const std::int32_t block_taps = results_are_inner ? 1 : taps;
   const std::int32_t results = kOrderAtOnce * kOrderThreads / (kOrderChannels * taps);
@@ -61,8 +70,9 @@ inline FilterOrder filter_order(std::int64_t first, std::int64_t second, std::in
   return order;
 }
 
-/// Unit: an unsigned integer of an element's size.
-template <class Unit>
+/// Unit: an unsigned integer of an element's size. kVector: neighbouring results of one access, one unless results are
+/// the given filter's inner axis.
+template <class Unit, int kVector>
 __global__ void __launch_bounds__(kOrderThreads)
     order_filter_kernel(const __grid_constant__ FilterOrder o, const Unit* from, Unit* to) {
   constexpr int kPitch = FilterOrder::pitch(sizeof(Unit));
@@ -78,13 +88,14 @@ __global__ void __launch_bounds__(kOrderThreads)
   const std::int64_t given_results = o.given_results - first_result, given_channels = o.given_channels - first_channel;
   from += first_result * o.result_step + first_channel * o.channel_step + first_tap * o.tap_step;
   ptx::wait_for_earlier_kernels();
-  const int elements = o.block_results * kOrderChannels * taps;
-  for (int begin = thread; begin < elements; begin += kOrderAtOnce * kOrderThreads) {
-    Unit values[kOrderAtOnce];
+  using Read = Pack<Unit, kVector>;
+  const int vectors = o.block_results * kOrderChannels * taps / kVector;
+  for (int begin = thread; begin < vectors; begin += kOrderAtOnce * kOrderThreads) {
+    Read values[kOrderAtOnce];
     int places[kOrderAtOnce];
 #pragma unroll
     for (int i = 0; i < kOrderAtOnce; ++i) {
-      int tap = min(begin + i * kOrderThreads, elements - 1), inner = o.taps.split(tap), outer;
+      int tap = min(begin + i * kOrderThreads, vectors - 1) * kVector, inner = o.taps.split(tap), outer;
       if (results_are_inner) {
         outer = o.block_results_divider.split(inner);
       } else {
@@ -93,19 +104,30 @@ __global__ void __launch_bounds__(kOrderThreads)
       }
       const int result = results_are_inner ? inner : outer, channel = results_are_inner ? outer : inner;
       const bool is_given = result < given_results && channel < given_channels;
-      values[i] = is_given ? from[result * o.result_step + channel * o.channel_step + tap * o.tap_step] : Unit{0};
+      values[i] = is_given ? *reinterpret_cast<const Read*>(from + result * o.result_step + channel * o.channel_step +
+                                                            tap * o.tap_step)
+                           : Read{};
       places[i] = (result * taps + tap) * kPitch + channel;
     }
 #pragma unroll
-    for (int i = 0; i < kOrderAtOnce; ++i) staged[places[i]] = values[i];
+    for (int i = 0; i < kOrderAtOnce; ++i) {
+#pragma unroll
+      for (int v = 0; v < kVector; ++v) staged[places[i] + v * taps * kPitch] = values[i].values[v];
+    }
   }
   __syncthreads();
   to += (first_result * all_taps + first_tap) * o.channels + first_channel;
-  for (int i = thread; i < results * taps * kOrderChannels; i += kOrderThreads) {
+  // Channels are a multiple of 16 bytes.
+  constexpr int kWritten = 4;
+  for (int i = thread * kWritten; i < results * taps * kOrderChannels; i += kOrderThreads * kWritten) {
     const int row = i / kOrderChannels, channel = i % kOrderChannels;
     // A block's taps are one or all of them, so its rows are as far apart as results, or taps.
     const std::int64_t place = static_cast<std::int64_t>(row) * o.tap_blocks * o.channels + channel;
-    if (channel < channels) to[place] = staged[row * kPitch + channel];
+    if (channel >= channels) continue;
+    Pack<Unit, kWritten> written;
+#pragma unroll
+    for (int v = 0; v < kWritten; ++v) written.values[v] = staged[row * kPitch + channel + v];
+    *reinterpret_cast<Pack<Unit, kWritten>*>(to + place) = written;
   }
 }
 

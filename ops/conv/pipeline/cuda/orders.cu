@@ -13,7 +13,8 @@ namespace {
 template <class Unit>
 void order(const pipeline::FilterOrder& how, const void* from, void* to, int device) {
   const auto smem_bytes = static_cast<std::size_t>(how.smem_bytes(sizeof(Unit)));
-  launch_early(pipeline::order_filter_kernel<Unit>,
+  launch_early(how.reads_vectors(from, sizeof(Unit)) ? pipeline::order_filter_kernel<Unit, pipeline::kOrderVector>
+                                                     : pipeline::order_filter_kernel<Unit, 1>,
                {dim3(static_cast<unsigned>(how.blocks())), dim3(pipeline::kOrderThreads), smem_bytes}, 1, device, how,
                static_cast<const Unit*>(from), static_cast<Unit*>(to));
 }

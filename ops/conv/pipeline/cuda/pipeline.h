@@ -1,6 +1,6 @@
 // The pipeline's kernels, which compute `conv` and `conv_transpose` of channels_last tensors on sm_90
-// (pipeline/plan.h). NaN and infinity go where they go in the plain kernels, and where a tap falls into a halo's zeros
-// they are not met.
+// (pipeline/plan.h). NaN and infinity reach the same results as in the plain kernels; taps in a halo's zeros do not
+// meet them.
 #pragma once
 
 #include <adjoint/core/base/export.h>

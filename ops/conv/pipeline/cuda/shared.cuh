@@ -14,14 +14,15 @@ template <class T>
 struct Operands {
   TensorMap source[kMostPipelinePhases], result[kMostPipelinePhases];  // of each phase
   TensorMap filter;
-  const T* bias;  // null for none
+  const T* bias;  // may be null
   Activate<float> activate;
 };
 
-inline constexpr int kTeam = 128;       // threads: a warpgroup
-inline constexpr int kWarpsOfTeam = 4;  // in each, one lane reports that a slot has been read
-inline constexpr int kStepsOfLine = 4;  // products, of 32 bytes of channels each
-inline constexpr int kStepUnits = 2;    // of 16 bytes, from one to the next
+inline constexpr int kTeam = 128;                         // threads: a warpgroup
+inline constexpr int kWarpsOfTeam = 4;                    // in each, one lane reports that a slot has been read
+inline constexpr int kTeamsBarrier = kPipelineTeams + 1;  // 1 and on are the teams' own
+inline constexpr int kStepsOfLine = 4;                    // products, of 32 bytes of channels each
+inline constexpr int kStepUnits = 2;                      // of 16 bytes, from one to the next
 inline constexpr int kLineUnits = kPipelineLineBytes / 16;
 
 /// Shared addresses.
@@ -60,8 +61,29 @@ __device__ __forceinline__ void init_barriers(const PipelinePlan& p, const Share
   ptx::fence_mbarrier_init();
 }
 
-/// A block's tiles: every gridDim'th.
-__device__ __forceinline__ int first_tile() { return static_cast<int>(blockIdx.x); }
+/// One thread prefetches each map.
+template <class T>
+__device__ __forceinline__ void prefetch_maps(const PipelinePlan& p, const Operands<T>& operands) {
+  const int thread = static_cast<int>(threadIdx.x), phase = thread - 32;
+  if (thread < p.boxes) ptx::prefetch(operands.source[p.box_list[thread].phase]);
+  if (phase >= 0 && phase < kMostPipelinePhases && p.first_tap[phase][p.boxes] > 0) {
+    ptx::prefetch(operands.result[phase]);
+  }
+  if (thread == 64) ptx::prefetch(operands.filter);
+}
+
+/// A block's tiles: every gridDim'th, or, in slices, the cluster's one.
+template <bool kSliced>
+__device__ __forceinline__ int first_tile(const PipelinePlan& p) {
+  return static_cast<int>(blockIdx.x) / (kSliced ? p.slices : 1);
+}
 __device__ __forceinline__ int tile_step() { return static_cast<int>(gridDim.x); }
+
+/// The part of its tiles that the block multiplies.
+template <bool kSliced>
+__device__ __forceinline__ PipelineSlice slice_of(const PipelinePlan& p) {
+  if constexpr (kSliced) return pipeline_slice(p, ptx::cluster_rank());
+  return {0, 0, p.chunks * p.boxes};
+}
 
 }  // namespace adjoint::cuda::pipeline

@@ -1,4 +1,4 @@
-// The kernels that take every problem: every geometry, size and floating-point dtype.
+// The kernels that support every problem: every geometry, size and floating-point dtype.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/problem.h>

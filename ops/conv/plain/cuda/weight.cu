@@ -16,22 +16,23 @@ namespace {
 
 constexpr int kWarps = kPlainWeightThreads / 32;
 
-template <class Index>
+// kAxes: the last ones of depth, height and width.
+template <class Index, int kAxes>
 struct WeightSum {
-  ConvAxis<Index> axes[2];
+  ConvAxis<Index> axes[kAxes];
   Index batch, taps;
   Index tiles, feature_tiles, image_tiles;  // all tiles; a group's, on each axis
   Index image_channels, feature_channels;   // a group
   Index image_channels_all, feature_channels_all;
-  Index image_plane, feature_plane;
+  Index image_volume, feature_volume;
   Index filter_numel;
 };
 
-template <class Index>
-WeightSum<Index> make_weight_sum(const ConvGeometry& g, int tile) {
+template <class Index, int kAxes>
+WeightSum<Index, kAxes> make_weight_sum(const ConvGeometry& g, int tile) {
   const auto index = [](std::int64_t value) { return static_cast<Index>(value); };
-  WeightSum<Index> p;
-  for (std::size_t axis = 0; axis < 2; ++axis) p.axes[axis] = ConvAxis<Index>(g, axis);
+  WeightSum<Index, kAxes> p;
+  for (std::size_t axis = 0; axis < kAxes; ++axis) p.axes[axis] = ConvAxis<Index>(g, 3 - kAxes + axis);
   p.batch = index(g.batch);
   p.taps = index(g.taps());
   p.image_channels = index(g.image_channels_per_group());
@@ -41,8 +42,8 @@ WeightSum<Index> make_weight_sum(const ConvGeometry& g, int tile) {
   p.image_tiles = (p.image_channels + tile - 1) / tile;
   p.feature_tiles = (p.feature_channels + tile - 1) / tile;
   p.tiles = p.taps * p.image_tiles * p.feature_tiles * index(g.groups);
-  p.image_plane = index(g.image_plane());
-  p.feature_plane = index(g.feature_plane());
+  p.image_volume = index(g.image_plane());
+  p.feature_volume = index(g.feature_plane());
   p.filter_numel = index(g.filter_numel());
   return p;
 }
@@ -55,9 +56,9 @@ __device__ Sum sum_of_warp(Sum value) {
 }
 
 // partial (gridDim.y, filter): part blockIdx.y of every sum. kTile: channels of a tile, of both kinds.
-template <int kTile, class T, class Index>
+template <int kAxes, int kTile, class T, class Index>
 __global__ void __launch_bounds__(kPlainWeightThreads)
-    conv_weight_parts(const __grid_constant__ WeightSum<Index> p, const T* __restrict__ image,
+    conv_weight_parts(const __grid_constant__ WeightSum<Index, kAxes> p, const T* __restrict__ image,
                       const T* __restrict__ feature, compute_t<T>* __restrict__ partial) {
   using Sum = compute_t<T>;
   __shared__ Sum of_warps[kWarps][kTile * kTile];
@@ -69,40 +70,61 @@ __global__ void __launch_bounds__(kPlainWeightThreads)
     rest /= p.image_tiles;
     const Index first_feature = rest % p.feature_tiles * kTile;
     const Index group = rest / p.feature_tiles;
-    const Index ky = tap / p.axes[1].kernel, kx = tap - ky * p.axes[1].kernel;
-
-    const PositionRange<Index> rows = features_of_tap(p.axes[0], ky), columns = features_of_tap(p.axes[1], kx);
-    const Index plane_terms = rows.size() * columns.size();
-    const Index terms = p.batch * plane_terms;
+    const ConvAxis<Index>&height = p.axes[kAxes - 2], &width = p.axes[kAxes - 1];
+    Index kz = 0, ky = tap / width.kernel;
+    const Index kx = tap - ky * width.kernel;
+    PositionRange<Index> planes{0, 1};
+    if constexpr (kAxes == 3) {
+      kz = ky / height.kernel;
+      ky -= kz * height.kernel;
+      planes = features_of_tap(p.axes[0], kz);
+    }
+    const PositionRange<Index> rows = features_of_tap(height, ky), columns = features_of_tap(width, kx);
+    const Index plane_terms = rows.size() * columns.size(), volume_terms = planes.size() * plane_terms;
+    const Index terms = p.batch * volume_terms;
     const Index part = (terms + static_cast<Index>(gridDim.y) - 1) / static_cast<Index>(gridDim.y);
     const Index begin = static_cast<Index>(blockIdx.y) * part;
     const Index end = detail::smaller<Index>(begin + part, terms);
-    const Splitter<Index> plane(detail::larger<Index>(plane_terms, 1)), width(detail::larger<Index>(columns.size(), 1));
+    const auto splitter = [](Index count) { return Splitter<Index>(detail::larger<Index>(count, 1)); };
+    const Splitter<Index> volume = splitter(volume_terms), plane = splitter(plane_terms),
+                          row = splitter(columns.size());
 
     // Channels past the group's last repeat it, and are not stored.
     Index image_offsets[kTile], feature_offsets[kTile];
 #pragma unroll
     for (int k = 0; k < kTile; ++k) {
       image_offsets[k] =
-          (group * p.image_channels + detail::smaller<Index>(first_image + k, p.image_channels - 1)) * p.image_plane;
+          (group * p.image_channels + detail::smaller<Index>(first_image + k, p.image_channels - 1)) * p.image_volume;
       feature_offsets[k] =
           (group * p.feature_channels + detail::smaller<Index>(first_feature + k, p.feature_channels - 1)) *
-          p.feature_plane;
+          p.feature_volume;
     }
 
     Sum totals[kTile][kTile] = {};
     for (Index term = begin + threadIdx.x; term < end;) {
       Sum sums[kTile][kTile] = {};
       for (int i = 0; i < kPlainTermsPerSum && term < end; ++i, term += kPlainWeightThreads) {
-        Index sample, in_plane, oy, ox;
-        plane.split(term, sample, in_plane);
-        width.split(in_plane, oy, ox);
+        Index sample, in_volume, in_plane, oy, ox;
+        volume.split(term, sample, in_volume);
+        in_plane = in_volume;
+        const T* x = image + sample * p.image_channels_all * p.image_volume;
+        const T* y = feature + sample * p.feature_channels_all * p.feature_volume;
+        if constexpr (kAxes == 3) {
+          const ConvAxis<Index>& depth = p.axes[0];
+          Index oz;
+          plane.split(in_volume, oz, in_plane);
+          oz += planes.begin;
+          const Index iz = oz * depth.stride - depth.padding + kz * depth.dilation;
+          x += iz * height.image * width.image;
+          y += oz * height.feature * width.feature;
+        }
+        row.split(in_plane, oy, ox);
         oy += rows.begin;
         ox += columns.begin;
-        const Index iy = oy * p.axes[0].stride - p.axes[0].padding + ky * p.axes[0].dilation;
-        const Index ix = ox * p.axes[1].stride - p.axes[1].padding + kx * p.axes[1].dilation;
-        const T* x = image + sample * p.image_channels_all * p.image_plane + iy * p.axes[1].image + ix;
-        const T* y = feature + sample * p.feature_channels_all * p.feature_plane + oy * p.axes[1].feature + ox;
+        const Index iy = oy * height.stride - height.padding + ky * height.dilation;
+        const Index ix = ox * width.stride - width.padding + kx * width.dilation;
+        x += iy * width.image + ix;
+        y += oy * width.feature + ox;
         Sum xs[kTile], ys[kTile];
 #pragma unroll
         for (int k = 0; k < kTile; ++k) {
@@ -171,15 +193,15 @@ std::size_t workspace_bytes(const ConvProblem& problem) {
   return static_cast<std::size_t>(parts_of(problem.geometry) * problem.geometry.filter_numel() * sum_bytes);
 }
 
-template <int kTile, class T, class Index>
+template <int kAxes, int kTile, class T, class Index>
 void launch_weight(const ConvProblem& problem) {
   constexpr std::int64_t kMostGridX = 0x7fffffff;
-  const WeightSum<Index> p = make_weight_sum<Index>(problem.geometry, kTile);
+  const WeightSum<Index, kAxes> p = make_weight_sum<Index, kAxes>(problem.geometry, kTile);
   const std::int64_t parts = parts_of(problem.geometry);
   const Workspace partial(workspace_bytes(problem), problem.device);
   auto* sums = static_cast<compute_t<T>*>(partial.data());
   const auto x = static_cast<unsigned>(std::min<std::int64_t>(p.tiles, kMostGridX));
-  launch(conv_weight_parts<kTile, T, Index>, {dim3(x, static_cast<unsigned>(parts)), dim3(kPlainWeightThreads)},
+  launch(conv_weight_parts<kAxes, kTile, T, Index>, {dim3(x, static_cast<unsigned>(parts)), dim3(kPlainWeightThreads)},
          problem.device, p, static_cast<const T*>(problem.first), static_cast<const T*>(problem.second), sums);
   const std::int64_t blocks =
       std::min<std::int64_t>((p.filter_numel + kPlainWeightThreads - 1) / kPlainWeightThreads, kMostGridX);
@@ -187,21 +209,30 @@ void launch_weight(const ConvProblem& problem) {
          static_cast<int>(parts), std::int64_t{p.filter_numel}, static_cast<T*>(problem.out));
 }
 
+template <int kAxes>
 void run_weight(const ConvProblem& problem) {
   const ConvGeometry& g = problem.geometry;
   visit_floating(problem.dtype, [&]<class T>() {
     if (!fits_32_bits(g)) {
-      launch_weight<4, T, std::int64_t>(problem);
+      launch_weight<kAxes, 4, T, std::int64_t>(problem);
     } else if (tile_of(g) == 1) {
-      launch_weight<1, T, std::int32_t>(problem);
+      launch_weight<kAxes, 1, T, std::int32_t>(problem);
     } else {
-      launch_weight<4, T, std::int32_t>(problem);
+      launch_weight<kAxes, 4, T, std::int32_t>(problem);
     }
   });
 }
 
+void run_any_weight(const ConvProblem& problem) {
+  is_planar(problem.geometry) ? run_weight<2>(problem) : run_weight<3>(problem);
+}
+
 }  // namespace
 
-const ConvKernel plain_conv_weight{"plain", takes_everything, run_weight, workspace_bytes};
+const ConvKernel plain_conv_weight{.name = "plain",
+                                   .supports = takes_everything,
+                                   .run = run_any_weight,
+                                   .workspace_bytes = workspace_bytes,
+                                   .takes_depth = true};
 
 }  // namespace adjoint::cuda

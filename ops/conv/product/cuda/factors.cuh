@@ -72,7 +72,7 @@ __device__ __forceinline__ void copy_block(const TensorMap& map, std::uint32_t t
 }
 
 /// Starts the copies of the factors of a block's tiles; one thread. If a tile ends before its last block, old values
-/// are multiplied there; their sums are not stored. kTaps: whether columns may belong to taps.
+/// are multiplied there; their sums are not stored. kTaps: true if columns may belong to taps.
 template <wgmma::Major kRows, wgmma::Major kColumns, bool kTaps, class T>
 __device__ __forceinline__ void copy_factors(const ProductPlan& p, const Operands<T>& operands, const Shared& shared) {
   const int tiles = p.tiles();

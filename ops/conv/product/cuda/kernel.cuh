@@ -37,7 +37,7 @@ struct Multiplier {
     const std::uint64_t columns = wgmma::block_descriptor<kColumns>(shared.columns);
     const int second_a = p.second_row_block() * (kProductBlockBytes / 16),
               second_b = p.second_column_block() * (kProductBlockBytes / 16);
-    // Barriers of the data that the products in flight read; 0 for none.
+    // Barriers of the data that the products in flight read; 0: no barrier.
     std::uint32_t used_rows = 0, used_columns = 0;
     const auto release = [&] {
       if (used_columns == 0) return;
@@ -108,8 +108,8 @@ __device__ __forceinline__ void multiply_and_store(
   for (int index = first_tile() + team * tile_step(); index < tiles; index += kProductTeams * tile_step()) {
     const ProductTile tile = product_tile(p, index);
     fill_biases(p, tile, operands, biases, thread);
-    // A barrier tells only two phases apart, so each team waits for a phase only after the other has seen the previous
-    // one.
+    // A barrier distinguishes only two phases, so each team waits for a phase only after the other has seen the
+    // previous one.
     ptx::mbarrier_wait(shared.begun, parity);
     multiplier.multiply_tile(p, shared, tile.stages);
     if (p.out_buffers == 1) ptx::mbarrier_wait(shared.stored, parity);

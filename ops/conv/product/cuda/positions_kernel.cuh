@@ -1,10 +1,9 @@
 // Convolutions that are products of matrices whose positions reach wgmma from registers, in TF32 (product/plan.h
 // describes how the work is cut). wgmma reads floats from shared memory only along the depth, and planes are contiguous
 // along positions; so positions are its rows, and the filter's channels its columns. Blocks of 32 positions x 32
-// channels are copied unchanged, each for one warp. A lane reads four neighbouring positions of a channel at once: they
-// are rows g and g + 8 of two products, and the lane's part of a result's line is again four neighbours, which it
-// stores on its own. Two warpgroups multiply the same filter block; a thread of the third starts the copies of both
-// factors.
+// channels are copied unchanged, each for one warp. A lane reads four neighbouring positions of a channel together:
+// they are rows g and g + 8 of two products. The lane's part of a result's line is again four neighbours, which it
+// stores alone. Two warpgroups multiply the same filter block; a thread of the third starts the copies of both factors.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
@@ -22,7 +21,7 @@
 namespace adjoint::cuda::product {
 
 /// The positions that a lane reads from a block: the first, and their number. Each line is eight vectors, which the
-/// copy engine exchanges by the channel's number, so that lanes that read at once, from four channels, reach all banks
+/// copy engine exchanges by the channel's number, so that lanes that read together, from four channels, reach all banks
 /// if their vectors differ in the upper of three bits.
 template <int kProducts>
 struct LanePositions {
@@ -122,7 +121,7 @@ struct PositionMultiplier {
       ptx::mbarrier_wait(shared.columns_full + 8 * column_ring.slot, column_ring.parity);
       return of_lane + column_ring.slot * p.column_slot_bytes();
     };
-    // Barriers of the data that the products in flight read; 0 for none.
+    // Barriers of the data that the products in flight read; 0: no barrier.
     std::uint32_t used_rows = 0, used_columns = 0;
     const auto release = [&] {
       if (used_columns == 0) return;
@@ -207,8 +206,7 @@ __device__ __forceinline__ void store_positions(const ProductPlan& p, const Oper
   multiplier.for_rows(biases, lane, [&](int row, const float(&values)[kCount]) {
     if (row < rows) write_neighbours(to + row * p.result.strides[1], values, left, operands.stores_vectors);
   });
-  // Read again where it is activated, because the activation's code, repeated for every row, would not fit into the
-  // instruction cache.
+  // Read again for the activation, whose code, repeated for every row, would not fit into the instruction cache.
   if (!has_linear && operands.activate.is_none()) return;
 #pragma unroll 1
   for (int row = lane % 4 * 2; row < min(rows, std::int64_t{kProductColumns}); row += row % 2 == 0 ? 1 : 7) {

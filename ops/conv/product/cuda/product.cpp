@@ -83,13 +83,16 @@ void run_product(const ProductPlan& plan, const ConvProblem& problem, const void
   run_in(plan, problem, rows, columns, partial);
 }
 
-const ConvKernel product_conv{.name = "product_conv", .takes = takes, .run = run, .workspace_bytes = workspace_bytes};
+const ConvKernel product_conv{.name = "product_conv",
+                              .supports = takes,
+                              .run = run,
+                              .workspace_bytes = workspace_bytes};
 const ConvKernel product_conv_transpose{.name = "product_conv_transpose",
-                                        .takes = takes,
+                                        .supports = takes,
                                         .run = run,
                                         .workspace_bytes = workspace_bytes};
 const ConvKernel product_conv_weight{.name = "product_conv_weight",
-                                     .takes = takes,
+                                     .supports = takes,
                                      .run = run,
                                      .workspace_bytes = workspace_bytes};
 

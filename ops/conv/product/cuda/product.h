@@ -13,7 +13,7 @@ extern const ConvKernel product_conv;
 extern const ConvKernel product_conv_transpose;
 extern const ConvKernel product_conv_weight;
 
-/// The problem's plan, or null if there is none.
+/// The problem's plan, or null if no plan fits.
 const ProductPlan* find_product_plan(const ConvProblem& problem);
 
 /// Enqueues the plan's kernel on the device's current stream. The factors are aligned and `pitch` apart; `partial`

@@ -1,6 +1,6 @@
-// How the kernel for products of matrices (kernel.cuh) stores a tile: halves as boxes of the result that the copy
-// engine writes; floats, and results that are not aligned, are activated or belong to a slice, in float32 through
-// shared memory and along rows.
+// Stores a tile of the kernel for products of matrices (kernel.cuh): halves as boxes of the result that the copy engine
+// writes; floats, and results that are not aligned, are activated or belong to a slice, in float32 through shared
+// memory and along rows.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
@@ -18,7 +18,7 @@ namespace adjoint::cuda::product {
 template <class T>
 struct Operands {
   TensorMap rows, columns, result;  // the last only if `stores_boxes`
-  const T* bias;                    // null for none
+  const T* bias;                    // may be null
   T *out, *linear;                  // null if not wanted
   float* partial;                   // of slices
   Activate<float> activate;
@@ -43,7 +43,7 @@ __device__ __forceinline__ void fill_biases(const ProductPlan& p, const ProductT
   }
 }
 
-/// Stores neighbours of a line, of which `left` remain; all of them where lines are whole vectors.
+/// Stores neighbours of a line, of which `left` remain; all of them if lines are whole vectors.
 template <class To, int kCount>
 __device__ __forceinline__ void write_neighbours(To* to, const float (&values)[kCount], std::int64_t left,
                                                  bool vectors) {
@@ -89,7 +89,7 @@ struct Store {
     ptx::bulk_wait_read();
     ptx::barrier<kProductTeam>(barrier);
     const int lane = thread % 32;
-    // The place of a lane's row of an 8 x 8 matrix: the second matrix lies eight rows on, the third eight columns.
+    // The place of a lane's row of an 8 x 8 matrix: the second matrix is eight rows on, the third eight columns.
     const int matrix_row = 16 * (thread / 32) + lane % 16, eight = lane / 16;
     const std::uint32_t to = ptx::shared_address(out) + matrix_row * 128;
 #pragma unroll

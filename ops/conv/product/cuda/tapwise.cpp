@@ -50,7 +50,7 @@ std::size_t workspace_bytes(const ConvProblem& problem) {
 }  // namespace
 
 const ConvKernel tapwise_conv_weight{.name = "tapwise_conv_weight",
-                                     .takes = takes,
+                                     .supports = takes,
                                      .run = run,
                                      .workspace_bytes = workspace_bytes};
 

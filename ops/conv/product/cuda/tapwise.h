@@ -1,6 +1,6 @@
 // conv_weight tap by tap, as products of matrices over positions and samples (product/taps.h), in half precision and
-// TF32 on sm_90. Infinity and NaN reach what they reach in the plain kernels, and through zeros that pad the image the
-// taps that meet them there.
+// TF32 on sm_90. Infinity and NaN reach the same results as in the plain kernels, and also the taps that meet them at
+// zeros that pad the image.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/problem.h>
@@ -10,7 +10,7 @@ namespace adjoint::cuda {
 
 extern const ConvKernel tapwise_conv_weight;
 
-/// The problem's plan, or null if there is none.
+/// The problem's plan, or null if no plan fits.
 const TapwisePlan* find_tapwise_plan(const ConvProblem& problem);
 
 }  // namespace adjoint::cuda

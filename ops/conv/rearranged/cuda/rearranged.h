@@ -1,5 +1,5 @@
 // The trio with operands in another order (layouts/orders.h): copies of operands or results around the computation of
-// the remaining problem, which the caller passes. Infinity and NaN spread as in that computation; zeros that stand for
+// the remaining problem, which the caller passes. Infinity and NaN spread as in that computation; zeros that replace
 // taps are multiplied as in correlation.h.
 #pragma once
 

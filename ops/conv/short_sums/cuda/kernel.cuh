@@ -1,6 +1,6 @@
 // conv, and conv_transpose of stride 1, with few products a result (short_sums/plan.h describes how the work is cut).
 // Source elements outside count as zeros and are multiplied with weights: a weight that is not finite also reaches
-// results whose product with it lies outside.
+// results whose product with it is outside.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
@@ -21,7 +21,7 @@ struct Operands {
   const T* bias;  // or null
   T* result;
   T* linear;                       // or null: receives sum and bias before the activation
-  bool loads_packs, stores_packs;  // a thread's positions lie in the source, and in results, as one Pack
+  bool loads_packs, stores_packs;  // a thread's positions are one Pack in the source, and in results
   Activate<float> activate;        // of sum and bias
 };
 

@@ -25,7 +25,7 @@ void run(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel short_sums_conv{.name = "short_sums_conv", .takes = takes, .run = run};
-const ConvKernel short_sums_conv_transpose{.name = "short_sums_conv_transpose", .takes = takes, .run = run};
+const ConvKernel short_sums_conv{.name = "short_sums_conv", .supports = takes, .run = run};
+const ConvKernel short_sums_conv_transpose{.name = "short_sums_conv_transpose", .supports = takes, .run = run};
 
 }  // namespace adjoint::cuda

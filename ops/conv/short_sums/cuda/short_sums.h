@@ -9,7 +9,7 @@ namespace adjoint::cuda {
 extern const ConvKernel short_sums_conv;
 extern const ConvKernel short_sums_conv_transpose;
 
-/// The problem's plan, or null if there is none.
+/// The problem's plan, or null if no plan fits.
 const ShortSumsPlan* find_short_sums_plan(const ConvProblem& problem);
 
 /// Enqueues the plan's kernel for the problem on the device's current stream. There is one translation unit for each

@@ -21,7 +21,7 @@ inline constexpr int kAddThreads = 256;
 template <class T>
 struct Addition {
   const float* partial;
-  const T* bias;  // null for none
+  const T* bias;  // may be null
   T* out;
   T* linear;  // receives the rounded sum and bias before the activation; null if not wanted
   Activate<float> activate;
@@ -39,7 +39,7 @@ std::int64_t addition_blocks(const Addition<T>& a) {
   return ceil_div(a.vectors, kAddThreads / a.lanes);
 }
 
-inline constexpr int kAddVector = 4;  // results of a thread, where they are aligned to it
+inline constexpr int kAddVector = 4;  // results of a thread, if they are aligned to it
 
 /// The addition of a problem's results, with kAddVector or one for each thread.
 template <class T>
@@ -54,7 +54,7 @@ Addition<T> addition_of(const ConvProblem& problem, const float* partial, int sl
   constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
   const auto wide = [&](const void* results) { return rows_aligned(results, slice * kBytes, kAddVector * kBytes); };
   const int vector = wide(problem.out) && (problem.linear == nullptr || wide(problem.linear)) ? kAddVector : 1;
-  // Gives a lane as many slices as it reads at once.
+  // Gives a lane as many slices as it reads together.
   const int lanes = slices <= 16 ? 1 : slices <= 64 ? 4 : 8;
   const auto divider = [](std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
   return {.partial = partial,

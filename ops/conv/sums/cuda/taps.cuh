@@ -1,6 +1,7 @@
 // Puts the taps of conv_weight's results last: [tap][slice][filter and channel], in float32 if there are slices, to
-// [filter and channel][tap]. A block of threads takes a run of filters and channels and reorders them in shared memory:
-// lanes read vectors of neighbouring taps, so that they write side by side there.
+// [filter and channel][tap]. A block of threads reorders a run of filters and channels in shared memory: lanes read
+// vectors of neighbouring taps, so that they write side by side there. Threads that a short run leaves idle add up some
+// of the slices of another one's results.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
@@ -12,7 +13,7 @@
 
 namespace adjoint::cuda::tapwise {
 
-/// T: an element of the filter. From: of results, float or T. kVector: results that are read at once.
+/// T: an element of the filter. From: of results, float or T. kVector: results of one access.
 template <class T, class From, int kVector>
 __global__ void __launch_bounds__(kGatherThreads)
     gather_taps_kernel(const __grid_constant__ TapGather g, const From* from, T* to, bool writes_vectors) {
@@ -25,7 +26,39 @@ __global__ void __launch_bounds__(kGatherThreads)
   from += first;
   to += first * taps;
   const int thread = static_cast<int>(threadIdx.x);
-  for (int number = thread; number < run / kVector * taps; number += kGatherThreads) {
+  const int vectors = run / kVector * taps;
+  // Threads that share a vector's slices: the more there are, the fewer slices a thread reads one after the other.
+  const int most = g.slices > 1 ? kGatherThreads / (g.run / kVector * taps) : 1;
+  const int lanes = max(1, min(most, g.slices));
+  if (lanes > 1) {
+    __shared__ Pack<float, kVector> shares[kGatherThreads];
+    const int lane = thread / vectors, number = thread - lane * vectors;
+    int tap = number;
+    const int place = g.taps.split(tap) * kVector;
+    float sums[kVector] = {};
+    if (lane < lanes) {
+      const From* const at = from + tap * g.tap_stride + place;
+#pragma unroll 4
+      for (int slice = lane; slice < g.slices; slice += lanes) {
+        const auto more = *reinterpret_cast<const Pack<From, kVector>*>(at + slice * g.slice_stride);
+#pragma unroll
+        for (int i = 0; i < kVector; ++i) sums[i] += to_float(more.values[i]);
+      }
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) shares[thread].values[i] = sums[i];
+    }
+    __syncthreads();
+    if (lane == 0) {
+#pragma unroll 1
+      for (int other = 1; other < lanes; ++other) {
+#pragma unroll
+        for (int i = 0; i < kVector; ++i) sums[i] += shares[thread + other * vectors].values[i];
+      }
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) ordered[(place + i) * taps + tap] = from_float<T>(sums[i]);
+    }
+  }
+  for (int number = lanes > 1 ? vectors : thread; number < vectors; number += kGatherThreads) {
     int tap = number;
     const int place = g.taps.split(tap) * kVector;
     using Read = Pack<From, kVector>;

@@ -9,7 +9,7 @@ namespace adjoint::cuda {
 void gather_taps(const TapGather& gather, DType dtype, const void* from, void* to, int device);
 
 /// Puts channels last, as in a channels_last filter: (filter, tap, channel). `from`: sums in float32. `channels` of a
-/// filter, a multiple of 4. Of at most 2^31 sums a tap.
+/// filter, a multiple of 4. For at most 2^31 sums a tap.
 void gather_channels(const TapGather& gather, std::int64_t channels, DType dtype, const void* from, void* to,
                      int device);
 

@@ -13,7 +13,7 @@ struct WeightOperands {
   const void* image;
   const void* feature;
   float* partial;                             // (splits, blocks, columns, rows)
-  std::int32_t image_vector, feature_vector;  // elements that can be copied at once in every row
+  std::int32_t image_vector, feature_vector;  // elements of one copy in every row
 };
 
 namespace weight {

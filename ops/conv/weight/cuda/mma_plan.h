@@ -6,7 +6,7 @@
 
 namespace adjoint::cuda {
 
-/// Null if there is none.
+/// Null if no plan fits.
 const WeightPlan* find_mma_weight_plan(const ConvProblem& problem);
 
 }  // namespace adjoint::cuda

@@ -24,7 +24,7 @@ struct WgmmaTile {
   static constexpr bool kSplit = Traits::kSplit;
   static constexpr bool kHalf = Traits::kHalf;
   static constexpr int kRows = 64 * kMTiles * kMultipliers;
-  // M tiles whose products run together: few columns take more of them to cover the next fragments' latency.
+  // M tiles whose products run together: few columns need more of them to cover the next fragments' latency.
   static constexpr int kGroup = kColumns >= 128 || (kSplit && kColumns >= 32) ? 1
                                 : kMTiles % 3 == 0                            ? 3
                                 : kMTiles % 2 == 0                            ? 2
@@ -143,7 +143,7 @@ __device__ __forceinline__ void promote(float (&totals)[kTiles][kSums], float (&
 }
 
 /// Writes a warp's sums to the workspace, or adds them to its values, and clears them. Several reads are in flight at a
-/// time: one by one they would take as long as thousands of positions.
+/// time: one by one they would last as long as thousands of positions.
 template <int kRows, int kMTiles, int kSums>
 __device__ __forceinline__ void flush_sums(float (&sums)[kMTiles][kSums], float* partial, bool add) {
   constexpr int kBatch = kSums < 32 ? kSums : 32;
@@ -257,8 +257,8 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
           // Until here the previous products read their fragments' registers.
           fragments[(u * Tile::kGroups + i + 1) % 2].pin();
           if (u == 0 && i == 0 && line == 0 && s > 0) {
-            // The previous stage is free. Every lane arrives for itself: racecheck takes one lane after a __syncwarp
-            // for a race.
+            // The previous stage is free. Every lane arrives separately: racecheck reports one lane after a __syncwarp
+            // as a race.
             ptx::mbarrier_arrive(block.empty + 8 * (ring.slot == 0 ? p.smem_stages - 1 : ring.slot - 1));
           }
         }
@@ -288,7 +288,7 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
   }
 }
 
-/// Multiplies in whichever of the two ways applies.
+/// Multiplies in the way of the two that applies.
 template <Arithmetic kArithmetic, int kMTiles, int kColumns, bool kBoxes>
 __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const WgmmaBlock& block, int thread) {
   constexpr int kLine = kLinePositions<WgmmaTile<kArithmetic, kMTiles, kColumns>>;

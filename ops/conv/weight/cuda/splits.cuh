@@ -20,14 +20,14 @@ inline constexpr int kAddThreads = 256;
 ADJOINT_HD constexpr int sum_place(int i) { return i + i / 32 * 8; }
 
 /// A block of threads adds all rows of a tile's columns, some at a time. Its units are vectors of four sums: a thread
-/// reads some splits of one unit, or of several units where there are few splits, before it uses any. If there are too
-/// few vectors for all threads, neighbouring threads (`lanes`) add parts of the splits. A block does several rounds, to
+/// reads some splits of one unit, or of several units if there are few splits, before it uses any. If there are too few
+/// vectors for all threads, neighbouring threads (`lanes`) add parts of the splits. A block does several rounds, to
 /// share what it computes beforehand, if it has little to read.
 struct AddGrid {
   std::int32_t columns, rounds;  // columns of a round
   std::int32_t log2_lanes;
   std::int32_t units;         // of a round, all lanes'
-  std::int32_t thread_units;  // that a thread reads at once
+  std::int32_t thread_units;  // that a thread reads together
   std::int32_t splits;        // of a lane, at most
   std::int64_t blocks;
   std::size_t smem_bytes;
@@ -76,7 +76,7 @@ inline AddGrid add_grid(const WeightPlan& p) {
     return p.tile_rows * static_cast<std::int64_t>(sizeof(AddRow)) +
            columns_staged * sum_place(p.tile_rows) * static_cast<std::int64_t>(sizeof(float));
   };
-  // Until all threads have as many units as they read at once.
+  // Until all threads have as many units as they read together.
   const std::int32_t column_units = column_vectors << grid.log2_lanes, wanted = grid.thread_units * kAddThreads;
   while (grid.columns * column_units % wanted != 0 && 2 * grid.columns <= p.tile_columns &&
          columns / (2 * grid.columns) >= kAtOnce && bytes(2 * grid.columns) <= kMostBytes) {
@@ -137,7 +137,7 @@ __device__ __forceinline__ void add_batch(const WeightPlan& p, const AddGrid& gr
     if (kUnits > 1 || batch.splits_done == 0) totals[0] = totals[1] = totals[2] = totals[3] = 0;
 #pragma unroll
     for (int i = 0; i < kSplits; ++i) {
-      if (i >= left || p.splits == 1) continue;  // conversions take long
+      if (i >= left || p.splits == 1) continue;  // conversions are slow
       const float4& value = values[k * kSplits + i];
       totals[0] += static_cast<double>(value.x);
       totals[1] += static_cast<double>(value.y);

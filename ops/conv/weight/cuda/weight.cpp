@@ -31,7 +31,7 @@ namespace {
 
 bool has_tensor_cores(int device) { return gpu_of(device).architecture >= 80; }
 
-// sm_86 and sm_89 have 99 KB a block where sm_80 has 163.
+// sm_86 and sm_89 have 99 KB a block, sm_80 has 163.
 bool fits_shared_memory(const WeightPlan& plan, int device) {
   return weight_smem_bytes(plan) <= gpu_of(device).smem_bytes_a_block;
 }
@@ -53,7 +53,7 @@ void run(const ConvProblem& problem) {
 }
 
 bool takes_wgmma(const ConvProblem& problem) {
-  constexpr std::int64_t kMostTaps = 1024;  // with more, planning takes a tenth of a second
+  constexpr std::int64_t kMostTaps = 1024;  // with more, planning needs a tenth of a second
   if (problem.dtype == kFloat64 || !runs_wgmma(problem.device) || problem.geometry.taps() > kMostTaps) return false;
   return find_wgmma_weight_plan(problem) != nullptr;
 }
@@ -102,7 +102,7 @@ void run_boxes_conv_weight(const WeightPlan& plan, const ConvProblem& problem, c
 }
 
 const ConvKernel boxes_conv_weight{.name = "boxes_conv_weight",
-                                   .takes = takes_boxes,
+                                   .supports = takes_boxes,
                                    .run = run_boxes,
                                    .workspace_bytes = boxes_workspace_bytes};
 const ConvKernel wgmma_conv_weight{"wgmma_conv_weight", takes_wgmma, run_wgmma, wgmma_workspace_bytes};

@@ -1,7 +1,7 @@
 // conv_weight on tensor cores, Ampere's and Hopper's: float32 (three tf32 products), TF32, bfloat16, float16.
 //
-// Zeros stand in for values outside the image and the feature, and are multiplied: infinity or NaN in either operand
-// may reach every tap of the filter's elements to which its channel contributes, and no other element.
+// Zeros replace values outside the image and the feature, and are multiplied: infinity or NaN in either operand may
+// reach every tap of the filter's elements to which its channel contributes, and no other element.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/arithmetic.h>
@@ -14,7 +14,7 @@ extern ADJOINT_API const ConvKernel boxes_conv_weight;  // sm_90, stages by the 
 extern const ConvKernel wgmma_conv_weight;              // sm_90
 extern const ConvKernel tensor_core_conv_weight;        // mma.sync: sm_80 and later
 
-/// The problem's plans, or null if there are none.
+/// The problem's plans, or null if no plan fits.
 const WeightPlan* find_wgmma_weight_plan(const ConvProblem& problem);
 const WeightPlan* find_boxes_weight_plan(const ConvProblem& problem);
 

@@ -1,5 +1,5 @@
 // The kernels for few channels a group: exact on integers in every dtype over shapes that reach every compiled number
-// of taps, at odd addresses, with NaN and infinity where the oracle puts them; the same bits from run to run.
+// of taps, at odd addresses, with NaN and infinity where the oracle has them; the same bits in every run.
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>

@@ -1,5 +1,5 @@
 // The kernels for few channels a group on the emulator: exact on small integers in every dtype, at any address and in
-// any order of execution, with NaN and infinity where the oracle puts them.
+// any order of execution, with NaN and infinity where the oracle has them.
 #include <adjoint/tests/ops/conv/pipeline/cases.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <cuda_runtime.h>
@@ -45,8 +45,8 @@ void check_depthwise(const ConvProblem& p, bool transposed, std::uint64_t seed) 
   const ConvGeometry& g = p.geometry;
   cuda::DepthwisePlan plan;
   ASSERT_TRUE(cuda::plan_depthwise(g, transposed, sizeof(T), plan));
-  const auto last = [&](const std::vector<double>& values, const Extent2& extents) {
-    return channels_last(values, g.groups, extents[0] * extents[1]);
+  const auto last = [&](const std::vector<double>& values, const Extents& extents) {
+    return channels_last(values, g.groups, extents.product());
   };
   const Expected expected = expected_results(p, transposed, kReLU);
   const std::vector<double>& bias = transposed ? p.image_bias : p.feature_bias;
@@ -62,6 +62,30 @@ void check_depthwise(const ConvProblem& p, bool transposed, std::uint64_t seed) 
                                           .activation = kReLU});
   expect_equal(out.data(), last(expected.results, transposed ? g.image : g.feature));
   EXPECT_TRUE(out.surroundings_are_kept());
+}
+
+template <class T>
+void check_depthwise_weight(const ConvProblem& p, std::uint64_t seed) {
+  SCOPED_TRACE("conv_weight");
+  const ConvGeometry& g = p.geometry;
+  cuda::DepthwiseWeightPlan plan;
+  // One multiprocessor gets long slices, of several strips for each thread.
+  ASSERT_TRUE(cuda::plan_depthwise_weight(g, sizeof(T), {.multiprocessors = seed % 2 == 0 ? 1 : 132}, plan));
+  const auto last = [&](const std::vector<double>& values, const Extents& extents) {
+    return Operand<T>(channels_last(values, g.groups, extents.product()), 0);
+  };
+  Operand<T> image = last(p.image, g.image), feature = last(p.feature, g.feature);
+  std::vector<float> sums(static_cast<std::size_t>(plan.sums_bytes()) / sizeof(float), std::nanf(""));
+  emulate_launches(seed);
+  cuda::run_depthwise_weight<kDTypeOf<T>>(
+      plan, {.role = cuda::ConvRole::kFilter, .geometry = g, .first = image.data(), .second = feature.data()},
+      sums.data());
+  const auto taps = static_cast<std::size_t>(g.taps()), slices = static_cast<std::size_t>(plan.slices);
+  std::vector<double> filter(p.filter.size());
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    filter[i / taps / slices * taps + i % taps] += static_cast<double>(sums[i]);
+  }
+  EXPECT_EQ(filter, oracle::conv_weight(g, p.image, p.feature));
 }
 
 template <class T>
@@ -110,7 +134,9 @@ void check_depthwise_cases() {
     SCOPED_TRACE(c);
     const ConvProblem p = integer_problem(geometry(c));
     check_depthwise<T>(p, false, ++seed);
-    if (p.geometry.stride[0] == 1) check_depthwise<T>(p, true, ++seed);
+    if (p.geometry.stride.h == 1) check_depthwise<T>(p, true, ++seed);
+    check_depthwise_weight<T>(p, ++seed);
+    check_depthwise_weight<T>(p, ++seed);
   }
 }
 
@@ -165,19 +191,20 @@ ConvCase random_channelwise_case(std::uint64_t seed) {
     c.in_channels = c.groups * (upto(0, 1) == 0 ? 1 : upto(1, 4));
     c.out_channels = c.groups * (upto(0, 1) == 0 ? 1 : upto(1, 4));
     for (std::size_t axis = 0; axis < 2; ++axis) {
-      c.input[axis] = row ? (axis == 0 ? 1 : upto(1, 300)) : upto(1, upto(0, 4) == 0 ? 60 : 20);
-      c.kernel[axis] = row && axis == 0 ? 1 : upto(1, upto(0, 5) == 0 ? 16 : 5);
-      c.stride[axis] = upto(1, upto(0, 5) == 0 ? 8 : 3);
+      c.input.in_plane(axis) = row ? (axis == 0 ? 1 : upto(1, 300)) : upto(1, upto(0, 4) == 0 ? 60 : 20);
+      c.kernel.in_plane(axis) = row && axis == 0 ? 1 : upto(1, upto(0, 5) == 0 ? 16 : 5);
+      c.stride.in_plane(axis) = upto(1, upto(0, 5) == 0 ? 8 : 3);
       if (square && axis == 1) {
-        c.kernel[1] = row ? c.kernel[1] : c.kernel[0];
-        c.stride[1] = c.stride[0];
+        c.kernel.w = row ? c.kernel.w : c.kernel.h;
+        c.stride.w = c.stride.h;
       }
-      c.dilation[axis] = dilated ? upto(1, 4) : 1;
-      c.padding[axis] = row && axis == 0 ? 0 : upto(0, 4);
-      c.output_padding[axis] = row && axis == 0 ? 0 : upto(0, std::max(c.stride[axis], c.dilation[axis]) - 1);
+      c.dilation.in_plane(axis) = dilated ? upto(1, 4) : 1;
+      c.padding.in_plane(axis) = row && axis == 0 ? 0 : upto(0, 4);
+      c.output_padding.in_plane(axis) =
+          row && axis == 0 ? 0 : upto(0, std::max(c.stride.in_plane(axis), c.dilation.in_plane(axis)) - 1);
     }
-    const Extent2 out = output_extents(c);
-    if (out[0] >= 1 && out[1] >= 1 && multiply_adds(c) < 1'000'000) return c;
+    const Extents out = output_extents(c);
+    if (out.h >= 1 && out.w >= 1 && multiply_adds(c) < 1'000'000) return c;
   }
 }
 

@@ -21,7 +21,7 @@ constexpr const char* kHeader =
     "layer\tbatch\tarithmetic\tconv sm_90\tconv_transpose sm_90\tconv_weight sm_90\tconv sm_80\tconv_transpose sm_80\t"
     "conv_weight sm_80\n";
 
-/// A kernel's name without its operator's, which the column tells.
+/// A kernel's name without its operator's, which the column shows.
 std::string short_name(const std::string& name) { return name.substr(0, name.find("_conv")); }
 
 std::string today() {

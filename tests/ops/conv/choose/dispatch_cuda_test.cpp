@@ -1,4 +1,4 @@
-// How the CUDA kernel of a convolution is chosen, and problems of more elements than 32 bits count.
+// The choice of a convolution's CUDA kernel, and problems of more elements than 32 bits count.
 
 #include <adjoint/core/tensor/tensor.h>
 #include <adjoint/ops/conv/trio.h>
@@ -105,7 +105,7 @@ std::vector<std::string> best_kernels(const ConvCase& c, DType dtype = kFloat32)
   return names;
 }
 
-// Strides and kernels that no tensor-core kernel takes, or that it would take badly.
+// Strides and kernels that no tensor-core kernel supports, or only badly.
 TEST(ConvDispatchCuda, LargeStridesBecomeChannels) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
   const ConvCase fcn{.in_channels = 21, .out_channels = 21, .input = {16, 16}, .kernel = {64, 64}, .stride = {32, 32}};
@@ -116,8 +116,8 @@ TEST(ConvDispatchCuda, LargeStridesBecomeChannels) {
   }
 }
 
-// Rows of features that the copy engine does not take, or that are shorter than a line of it: samples become columns,
-// rows are padded, strides become channels.
+// Rows of features that the copy engine does not support, or that are shorter than one of its lines: samples become
+// columns, rows are padded, strides become channels.
 TEST(ConvDispatchCuda, ShortRowsGetAnotherOrder) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
   if (compute_capability() != 90) GTEST_SKIP() << "kernels for sm_90a do not run here";

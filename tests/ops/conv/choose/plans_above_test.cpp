@@ -1,4 +1,4 @@
-// Planners tell all plans that they propose, one after the other (PlansAbove), for tables of measured times.
+// Planners return all plans that they propose, one by one (PlansAbove), for tables of measured times.
 
 #ifdef ADJOINT_WITH_CUDA
 #include <adjoint/bench/layers.h>

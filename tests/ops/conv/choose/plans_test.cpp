@@ -195,7 +195,7 @@ void add_weights(Cells& cells, const ConvGeometry& g) {
 /// Other orders of operands: the remaining problem, and the copies.
 void add_orders(Cells& cells, const ConvGeometry& g) {
   const auto describe = [](const RearrangedPlan& p) {
-    return numbers({static_cast<double>(p.geometry.image[1]), static_cast<double>(p.geometry.image_channels),
+    return numbers({static_cast<double>(p.geometry.image.w), static_cast<double>(p.geometry.image_channels),
                     static_cast<double>(p.image.numel() + p.image_samples.numel()),
                     static_cast<double>(p.feature.numel() + p.feature_samples.numel()),
                     static_cast<double>(p.filter.numel())});

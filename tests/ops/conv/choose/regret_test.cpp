@@ -27,9 +27,8 @@
 namespace adjoint::testing {
 namespace {
 
-// The present figures, for all problems and, for the worst, among those whose quickest kernel takes over kLaunch. A
-// choice may lower them; a choice that raises them is worse than the present one. Estimates are not fitted to drawn32's
-// times.
+// The present figures, for all problems and, for the worst, among those whose quickest kernel exceeds kLaunch. A choice
+// may lower them; a choice that raises them is worse than the present one. Estimates are not fitted to drawn32's times.
 struct Limits {
   const char* layers;
   double mean, worst;

@@ -14,7 +14,7 @@ namespace {
 
 using adjoint::testing::make_geometry;
 
-// Positions fill tiles whatever the padding.
+// Positions fill tiles for every padding.
 TEST(CorrelationChoice, PositionsAreNoMoreThanTheOutputNeeds) {
   CorrelationPlan plan;
   const ConvGeometry g = make_geometry(128, 256, 512, 1, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0});
@@ -24,8 +24,8 @@ TEST(CorrelationChoice, PositionsAreNoMoreThanTheOutputNeeds) {
   EXPECT_EQ(plan.tiles() * 64 * plan.m_tiles * plan.consumers * plan.tile_columns, std::int64_t{128} * 256 * 16 * 16);
 }
 
-// A tile's rows are long where the L2 does not keep the results: for a sector that is partly written, the rest is read
-// from memory. Rows of eight positions waste none of 514, and took 2.4 times as long as those of 32.
+// A tile's rows are long if the L2 does not keep the results: the rest of a partly written sector is read from memory.
+// Rows of eight positions waste none of 514, and were 2.4 times as slow as those of 32.
 TEST(CorrelationChoice, LargeResultsAreWrittenInLongRuns) {
   CorrelationPlan plan;
   const auto written_at_once = [&](const ConvGeometry& g, Arithmetic arithmetic) {

@@ -22,7 +22,7 @@
 namespace adjoint::testing {
 namespace {
 
-/// Of each kernel that takes the problem, those for other architectures too.
+/// Each kernel that supports the problem, including those for other architectures.
 void expect_results(const cuda::ConvProblem& problem, const std::vector<double>& expected) {
   for (const cuda::ConvKernel* kernel : cuda::conv_kernels(problem.role)) {
     if (kernel->takes(problem)) expect_values(kernel->name, run_kernel(*kernel, problem), expected);
@@ -69,7 +69,7 @@ TEST(CorrelationCuda, IntegersAreExactInEveryTileAtAnyAddress) {
   }
 }
 
-/// conv of half precision by pairs of neighbouring columns, also at addresses where the copy engine cannot read them.
+/// conv of half precision by pairs of neighbouring columns, also at addresses that the copy engine cannot read.
 TEST(CorrelationCuda, IntegersAreExactInPairsOfColumnsAtAnyAddress) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
   const auto layer = [](std::int64_t in_channels, std::int64_t out_channels, std::int64_t groups, const Extent2& input,
@@ -98,9 +98,10 @@ TEST(CorrelationCuda, IntegersAreExactInPairsOfColumnsAtAnyAddress) {
 /// Returns true if a value at (h, w) of the image may be non-finite because (oh, ow) of the feature is.
 bool within_a_stride(const ConvGeometry& g, std::int64_t h, std::int64_t w, std::int64_t oh, std::int64_t ow) {
   const auto near = [&](int axis, std::int64_t i, std::int64_t o) {
-    for (std::int64_t k = 0; k < g.kernel[axis]; ++k) {
-      const std::int64_t touched = image_position(o, k, g.stride[axis], g.padding[axis], g.dilation[axis]);
-      if (std::abs(i - touched) < g.stride[axis]) return true;
+    for (std::int64_t k = 0; k < g.kernel.in_plane(axis); ++k) {
+      const std::int64_t touched =
+          image_position(o, k, g.stride.in_plane(axis), g.padding.in_plane(axis), g.dilation.in_plane(axis));
+      if (std::abs(i - touched) < g.stride.in_plane(axis)) return true;
     }
     return false;
   };
@@ -114,7 +115,7 @@ void expect_nonfinite(const ConvCase& c, double value) {
   const auto place = static_cast<std::size_t>(g.feature_numel() / 2);
   p.feature[place] = value;
   const auto at = static_cast<std::int64_t>(place);
-  const std::int64_t ow = at % g.feature[1], oh = at / g.feature[1] % g.feature[0];
+  const std::int64_t ow = at % g.feature.w, oh = at / g.feature.w % g.feature.h;
   const std::int64_t channel = at / g.feature_plane() % g.feature_channels,
                      n = at / g.feature_plane() / g.feature_channels;
   const auto expected = oracle::conv_transpose(g, p.feature, p.filter, p.image_bias);
@@ -138,7 +139,7 @@ void expect_nonfinite(const ConvCase& c, double value) {
         ASSERT_EQ(to / g.image_plane() / g.image_channels, n) << "another sample, at " << i;
         ASSERT_EQ(image_channel / g.image_channels_per_group(), channel / g.feature_channels_per_group())
             << "another group, at " << i;
-        ASSERT_TRUE(within_a_stride(g, to / g.image[1] % g.image[0], to % g.image[1], oh, ow)) << "far away, at " << i;
+        ASSERT_TRUE(within_a_stride(g, to / g.image.w % g.image.h, to % g.image.w, oh, ow)) << "far away, at " << i;
       }
     }
   }

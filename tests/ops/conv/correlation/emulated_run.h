@@ -72,7 +72,7 @@ void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call
   EXPECT_TRUE(out.surroundings_are_kept() && linear.surroundings_are_kept());
 }
 
-/// Ways in which operands come and go by the copy engine, or leave straight from registers.
+/// Ways of loading and storing operands by the copy engine, or storing straight from registers.
 inline std::set<std::string> ways_of_operands(const cuda::CorrelationPlan& plan,
                                               const cuda::CorrelationOperands& operands) {
   std::set<std::string> ways;
@@ -173,7 +173,7 @@ inline std::vector<ConvCase> pixel_cases() {
   return cases;
 }
 
-/// The paths that the cases reach together, whatever the kernel.
+/// The paths that the cases reach together, for all kernels.
 inline const std::set<std::string> kWaysOfPixels{"stride 3",
                                                  "stride 4",
                                                  "stride 5",
@@ -255,7 +255,7 @@ class CorrelationFixture : public ::testing::Test {
   /// False if the kernels do not support the geometry.
   virtual bool compute(const CorrelationCall& call) = 0;
 
-  /// How many of conv_transpose and conv they take.
+  /// The numbers of conv_transpose and conv that they support.
   int compute_both(const ConvCase& c, std::uint64_t seed, const Activation& activation = {}) {
     SCOPED_TRACE(c);
     const ConvProblem p = integer_problem(geometry(c));
@@ -265,7 +265,7 @@ class CorrelationFixture : public ::testing::Test {
   }
 };
 
-/// Whose conv may take its image in pairs of columns.
+/// Kernels whose conv may read its image in pairs of columns.
 inline std::vector<ConvCase> pair_cases() {
   std::vector<ConvCase> cases;
   for (const std::int64_t stride : {2, 4}) {
@@ -311,7 +311,7 @@ inline std::vector<ConvCase> pair_cases() {
   return cases;
 }
 
-/// Columns and positions, and whether steps use half of the columns.
+/// Columns and positions, and true if steps use half of the columns.
 inline std::string tile_name(const cuda::CorrelationPlan& plan) {
   return std::to_string(plan.tile_columns) + " x " + std::to_string(64 * plan.m_tiles * plan.consumers) +
          (plan.halves() ? " in halves" : "");

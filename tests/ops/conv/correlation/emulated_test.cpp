@@ -67,7 +67,7 @@ TYPED_TEST(CorrelationEmulation, TilesOfFewPositionsAreExact) {
   EXPECT_TRUE(this->tiles.contains("128 x 128 in halves"));
 }
 
-// Rows that boxes would take, written by threads.
+// Rows that boxes could write, written by threads.
 TYPED_TEST(CorrelationEmulation, ResultsThatAreReadAgainAreExact) {
   if (TypeParam::kDType != kFloat32) GTEST_SKIP() << "halves leave so in any case";
   this->read_again = true;
@@ -141,17 +141,17 @@ TYPED_TEST(CorrelationEmulation, WideStridesAreExact) {
   }
 }
 
-// Whatever the geometry: the emulated driver throws where the real one refuses.
+// For every geometry: the emulated driver throws where the real one refuses.
 TYPED_TEST(CorrelationEmulation, TheDriverTakesEveryLayout) {
   if (TypeParam::kDType != kFloat32) GTEST_SKIP() << "halves come and go otherwise";
   alignas(16) static float tensor[8];
   int boxed = 0, stored = 0;
   for (std::uint64_t seed = 0; seed < 1200; ++seed) {
     ConvCase c = random_case(seed);
-    c.stride[0] = 1 + static_cast<std::int64_t>(seed % 12);
-    c.output_padding[0] = 0;
+    c.stride.h = 1 + static_cast<std::int64_t>(seed % 12);
+    c.output_padding.h = 0;
     const ConvGeometry g = geometry(c);
-    if (g.image[0] < 1) continue;
+    if (g.image.h < 1) continue;
     for (const bool transposed : {true, false}) {
       cuda::CorrelationPlan plan;
       if (!cuda::plan_correlation(g, transposed,

@@ -29,20 +29,19 @@ std::vector<std::int64_t> expected(const Problem& problem) {
   for (std::int64_t n = 0; n < g.batch; ++n)
     for (std::int64_t cf = 0; cf < g.feature_channels; ++cf)
       for (std::int64_t c = 0; c < ci_group; ++c)
-        for (std::int64_t kh = 0; kh < g.kernel[0]; ++kh)
-          for (std::int64_t kw = 0; kw < g.kernel[1]; ++kw)
-            for (std::int64_t h = 0; h < g.feature[0]; ++h)
-              for (std::int64_t w = 0; w < g.feature[1]; ++w) {
-                const std::int64_t ih = image_position(h, kh, g.stride[0], g.padding[0], g.dilation[0]);
-                const std::int64_t iw = image_position(w, kw, g.stride[1], g.padding[1], g.dilation[1]);
-                if (ih < 0 || ih >= g.image[0] || iw < 0 || iw >= g.image[1]) continue;
+        for (std::int64_t kh = 0; kh < g.kernel.h; ++kh)
+          for (std::int64_t kw = 0; kw < g.kernel.w; ++kw)
+            for (std::int64_t h = 0; h < g.feature.h; ++h)
+              for (std::int64_t w = 0; w < g.feature.w; ++w) {
+                const std::int64_t ih = image_position(h, kh, g.stride.h, g.padding.h, g.dilation.h);
+                const std::int64_t iw = image_position(w, kw, g.stride.w, g.padding.w, g.dilation.w);
+                if (ih < 0 || ih >= g.image.h || iw < 0 || iw >= g.image.w) continue;
                 const std::int64_t ci = cf / cf_group * ci_group + c;
                 const auto image =
-                    static_cast<std::size_t>(((n * g.image_channels + ci) * g.image[0] + ih) * g.image[1] + iw);
+                    static_cast<std::size_t>(((n * g.image_channels + ci) * g.image.h + ih) * g.image.w + iw);
                 const auto feature =
-                    static_cast<std::size_t>(((n * g.feature_channels + cf) * g.feature[0] + h) * g.feature[1] + w);
-                const auto filter =
-                    static_cast<std::size_t>(((cf * ci_group + c) * g.kernel[0] + kh) * g.kernel[1] + kw);
+                    static_cast<std::size_t>(((n * g.feature_channels + cf) * g.feature.h + h) * g.feature.w + w);
+                const auto filter = static_cast<std::size_t>(((cf * ci_group + c) * g.kernel.h + kh) * g.kernel.w + kw);
                 if (problem.transposed) {
                   out[image] += problem.x[feature] * problem.filter[filter];
                 } else {
@@ -116,7 +115,7 @@ std::int64_t staged_place(const CorrelationPlan& p, int m) {
   return m / kBoxPositions * p.box_positions + m % kBoxPositions / 8 * p.box_step() + m % 8;
 }
 
-/// A slot takes a step, or, where halves come in pairs, a lower one and an upper one, as long as there are both.
+/// A slot holds a step, or, if halves come in pairs, a lower one and an upper one, while there are both.
 void expect_slots(const CorrelationPlan& p, const CorrelationClass& c) {
   std::int32_t slots = 0;
   for (std::int32_t i = c.first_pass; i < c.first_pass + c.passes; ++i) {
@@ -262,7 +261,7 @@ void check(const ConvGeometry& g, std::int64_t smem_bytes = CorrelationLimits{}.
   }
 }
 
-/// conv by pairs of columns, which the image's rows are to allow.
+/// conv by pairs of columns, which the image's rows must allow.
 void check_pairs(const ConvGeometry& g) {
   std::mt19937 random(7);
   const Problem problem{g, false, small_integers(g.image_numel(), random), small_integers(g.filter_numel(), random)};
@@ -290,7 +289,8 @@ ConvGeometry of_width(std::int64_t width, const Extent2& kernel, const Extent2& 
                  .padding = padding,
                  .dilation = dilation};
   for (std::size_t axis = 0; axis < 2; ++axis) {
-    g.feature[axis] = (g.image[axis] + 2 * padding[axis] - dilation[axis] * (kernel[axis] - 1) - 1) / stride[axis] + 1;
+    g.feature.in_plane(axis) =
+        (g.image.in_plane(axis) + 2 * padding[axis] - dilation[axis] * (kernel[axis] - 1) - 1) / stride[axis] + 1;
   }
   return g;
 }
@@ -347,7 +347,7 @@ TEST(CorrelationPlan, StepsOfHalfTheColumns) {
     EXPECT_TRUE(plan.halves()) << plan.tile_columns << " columns for " << g.image_channels << " channels";
     // If pairs are asked for, a half without a partner uses all columns.
     ASSERT_TRUE(plan_correlation(g, true, Arithmetic::kTF32, kCorrelationLimits, testing::kOneMultiprocessor, plan));
-    EXPECT_EQ(plan.halves(), g.kernel[1] % g.stride[1] == 0);
+    EXPECT_EQ(plan.halves(), g.kernel.w % g.stride.w == 0);
     check(g);
   }
 }
@@ -382,7 +382,7 @@ TEST(CorrelationPlan, LeavesFarTapsAndManyTilesToOthers) {
   };
   EXPECT_TRUE(far(kFar - 1));
   EXPECT_FALSE(far(kFar));
-  // Two tiles of columns a group, of which the grid that packs the filter takes 65,535.
+  // Two tiles of columns a group; the grid that packs the filter allows 65,535.
   const auto many = [&](std::int64_t groups) {
     return takes(make_geometry(1, groups, 300 * groups, groups, {1, 64}, {1, 2}, {1, 1}, {0, 0}, {1, 1}, {0, 0}));
   };
@@ -401,17 +401,18 @@ TEST(CorrelationPlan, RandomGeometries) {
         make_geometry(draw(1, 3), groups * draw(1, 5), groups * draw(1, 5), groups, {draw(1, 9), draw(1, 20)},
                       {draw(1, 4), draw(1, 5)}, {draw(1, 4), draw(1, 5)}, {0, 0}, {draw(1, 4), draw(1, 4)}, {0, 0});
     for (int a = 0; a < 2; ++a) {
-      g.padding[a] = draw(0, g.dilation[a] * (g.kernel[a] - 1));
-      g.image[a] += draw(0, std::max(g.stride[a], g.dilation[a]) - 1) - 2 * g.padding[a];
-      if (g.image[a] < 1) {
-        g.image[a] += 2 * g.padding[a];
-        g.padding[a] = 0;
+      g.padding.in_plane(a) = draw(0, g.dilation.in_plane(a) * (g.kernel.in_plane(a) - 1));
+      g.image.in_plane(a) +=
+          draw(0, std::max(g.stride.in_plane(a), g.dilation.in_plane(a)) - 1) - 2 * g.padding.in_plane(a);
+      if (g.image.in_plane(a) < 1) {
+        g.image.in_plane(a) += 2 * g.padding.in_plane(a);
+        g.padding.in_plane(a) = 0;
       }
     }
-    SCOPED_TRACE(::testing::Message() << "case " << i << ": kernel " << g.kernel[0] << "x" << g.kernel[1] << " stride "
-                                      << g.stride[0] << "x" << g.stride[1] << " dilation " << g.dilation[0] << "x"
-                                      << g.dilation[1] << " padding " << g.padding[0] << "x" << g.padding[1]
-                                      << " feature " << g.feature[0] << "x" << g.feature[1]);
+    SCOPED_TRACE(::testing::Message() << "case " << i << ": kernel " << g.kernel.h << "x" << g.kernel.w << " stride "
+                                      << g.stride.h << "x" << g.stride.w << " dilation " << g.dilation.h << "x"
+                                      << g.dilation.w << " padding " << g.padding.h << "x" << g.padding.w << " feature "
+                                      << g.feature.h << "x" << g.feature.w);
     check(g);
     if (::testing::Test::HasFatalFailure()) return;
   }

@@ -1,5 +1,5 @@
-// Sums in slices on the emulator: the tensor-core kernels' partial results, whatever the input's type in float32, and
-// their addition with bias and activation.
+// Sums in slices on the emulator: the tensor-core kernels' partial results, in float32 for every input type, and their
+// addition with bias and activation.
 #include <adjoint/ops/conv/base/numbers.h>
 #include <adjoint/ops/conv/correlation/slices.h>
 #include <adjoint/ops/conv/sums/cuda/slices.h>
@@ -79,7 +79,7 @@ class SlicedEmulation : public CorrelationFixture {
     return true;
   }
 
-  /// How many of some geometries' conv_transpose and conv the kernel takes.
+  /// The number of some geometries' conv_transpose and conv that the kernel supports.
   int compute_geometries() {
     std::uint64_t seed = 0;
     int taken = 0;

@@ -1,5 +1,5 @@
 // The kernels for few results a position on the emulator: exact on small integers in every dtype, at any address and in
-// any order of execution, with NaN and infinity where the oracle puts them.
+// any order of execution, with NaN and infinity where the oracle has them.
 #include <adjoint/ops/conv/sums/cuda/slices.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <cuda_runtime.h>

@@ -16,7 +16,7 @@
 
 namespace adjoint::testing {
 
-/// `values`, which lie anywhere, with samples behind positions.
+/// `values`, which may begin anywhere, with samples behind positions.
 template <class T>
 Operand<T> samples_last(const cuda::SamplesLast& how, const std::vector<double>& values, std::uint64_t seed) {
   using Bits = std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint32_t>;

@@ -1,5 +1,5 @@
-// The pipeline on a GPU: exact on integers by every plan in every arithmetic, where blocks take several tiles too; the
-// same bits from run to run.
+// The pipeline on a GPU: exact on integers by every plan in every arithmetic, also with several tiles per block; the
+// same bits in every run.
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/cuda/runtime.h>

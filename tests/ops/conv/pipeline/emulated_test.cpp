@@ -63,6 +63,7 @@ void check(const ConvProblem& p, const cuda::PipelinePlan& plan, const cuda::Pip
   if (plan.boxes > 1) reached.insert("boxes");
   if (plan.chunks > 1) reached.insert("chunks");
   if (plan.lead > 0) reached.insert("lead");
+  if (plan.slices > 1) reached.insert("slices " + std::to_string(plan.slices));
   if (plan.result.phases() > 1) reached.insert("phases");
   if (!activation.is_none()) reached.insert("activation");
 }
@@ -93,8 +94,8 @@ TYPED_TEST(PipelineEmulation, EveryFormIsExact) {
       }
     }
   }
-  Reached all{"columns 128", "columns 64", "one filter", "two filters", "boxes",
-              "chunks",      "lead",       "phases",     "activation"};
+  Reached all{"columns 128", "columns 64", "one filter", "two filters", "boxes",     "chunks",
+              "lead",        "slices 2",   "slices 4",   "phases",      "activation"};
   if (sizeof(typename TypeParam::Element) == 2) all.insert("results innermost");
   EXPECT_EQ(reached, all);
 }
@@ -187,7 +188,7 @@ TYPED_TEST(PipelineEmulation, FewSourcesAreExact) {
         SCOPED_TRACE(::testing::Message() << "transposed " << transposed << ", channels_last " << filter_is_last);
         cuda::FewSourcesPlan plan;
         ASSERT_TRUE(cuda::plan_few_sources(g, transposed, filter_is_last, TypeParam::kArithmetic, plan));
-        const auto positions = [](const Extent2& e) { return e[0] * e[1]; };
+        const auto positions = [](const Extents& e) { return e.product(); };
         const Expected expected = expected_results(p, transposed, kReLU);
         const std::vector<double>& bias = transposed ? p.image_bias : p.feature_bias;
         Operand<T> source(transposed ? channels_last(p.feature, g.feature_channels, positions(g.feature))
@@ -235,7 +236,14 @@ void expect_ordered(std::int64_t first, std::int64_t second, std::int32_t taps, 
                   .block = {static_cast<unsigned>(cuda::pipeline::kOrderThreads)},
                   .seed = 3,
                   .smem_bytes = static_cast<std::size_t>(order.smem_bytes(sizeof(Unit)))},
-                 [&] { cuda::pipeline::order_filter_kernel<Unit>(order, from.data(), to.data()); });
+                 [&] {
+                   if (order.reads_vectors(from.data(), sizeof(Unit))) {
+                     cuda::pipeline::order_filter_kernel<Unit, cuda::pipeline::kOrderVector>(order, from.data(),
+                                                                                             to.data());
+                   } else {
+                     cuda::pipeline::order_filter_kernel<Unit, 1>(order, from.data(), to.data());
+                   }
+                 });
   EXPECT_EQ(to, expected);
 }
 

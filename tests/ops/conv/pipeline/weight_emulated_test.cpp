@@ -85,7 +85,7 @@ TYPED_TEST(PipelineWeightEmulation, EveryFormIsExact) {
       ASSERT_TRUE(found || plans > 0);
       if (!found) break;
       clocks = cuda::pipeline_weight_clocks(plan, machine);
-      // One in twelve, another one in each case, for the emulator takes a quarter of a second a plan.
+      // One in twelve, another one in each case, because the emulator needs a quarter of a second a plan.
       if (static_cast<std::uint64_t>(plans) % 12 != 5 * seed % 12) continue;
       SCOPED_TRACE(::testing::Message() << "columns " << plan.columns << ", taps " << plan.team_taps);
       check<TypeParam>(p, g, plan, seed + static_cast<std::uint64_t>(plans), reached);

@@ -47,44 +47,44 @@ Pairs walk(const TapRun<Index>& run) {
 
 TEST(TapRun, ConvVisitsEveryTapInsideTheImageOnceAndInOrder) {
   for_each_axis([](const ConvGeometry& g) {
-    for (std::int64_t o = 0; o < g.feature[1]; ++o) {
+    for (std::int64_t o = 0; o < g.feature.w; ++o) {
       Pairs expected;
-      for (std::int64_t k = 0; k < g.kernel[1]; ++k) {
-        const std::int64_t i = image_position(o, k, g.stride[1], g.padding[1], g.dilation[1]);
-        if (i >= 0 && i < g.image[1]) expected.emplace_back(k, i);
+      for (std::int64_t k = 0; k < g.kernel.w; ++k) {
+        const std::int64_t i = image_position(o, k, g.stride.w, g.padding.w, g.dilation.w);
+        if (i >= 0 && i < g.image.w) expected.emplace_back(k, i);
       }
-      ASSERT_EQ(walk(image_run(ConvAxis<std::int64_t>(g, 1), o)), expected);
-      ASSERT_EQ(walk(image_run(ConvAxis<std::int32_t>(g, 1), static_cast<std::int32_t>(o))), expected);
+      ASSERT_EQ(walk(image_run(ConvAxis<std::int64_t>(g, 2), o)), expected);
+      ASSERT_EQ(walk(image_run(ConvAxis<std::int32_t>(g, 2), static_cast<std::int32_t>(o))), expected);
     }
   });
 }
 
 TEST(TapRun, ConvTransposeVisitsEveryFeatureThatTouchesAPositionOnce) {
   for_each_axis([](const ConvGeometry& g) {
-    for (std::int64_t i = 0; i < g.image[1]; ++i) {
+    for (std::int64_t i = 0; i < g.image.w; ++i) {
       Pairs expected;
-      for (std::int64_t k = 0; k < g.kernel[1]; ++k) {
-        for (std::int64_t o = 0; o < g.feature[1]; ++o) {
-          if (image_position(o, k, g.stride[1], g.padding[1], g.dilation[1]) == i) expected.emplace_back(k, o);
+      for (std::int64_t k = 0; k < g.kernel.w; ++k) {
+        for (std::int64_t o = 0; o < g.feature.w; ++o) {
+          if (image_position(o, k, g.stride.w, g.padding.w, g.dilation.w) == i) expected.emplace_back(k, o);
         }
       }
-      const std::int64_t q = (i + g.padding[1]) / g.stride[1], phase = (i + g.padding[1]) % g.stride[1];
-      const PhaseTaps taps = phase_taps(phase, g.kernel[1], g.stride[1], g.dilation[1]);
-      ASSERT_EQ(walk(feature_run(ConvAxis<std::int64_t>(g, 1), taps, q)), expected);
-      ASSERT_EQ(walk(feature_run(ConvAxis<std::int32_t>(g, 1), taps, static_cast<std::int32_t>(q))), expected);
+      const std::int64_t q = (i + g.padding.w) / g.stride.w, phase = (i + g.padding.w) % g.stride.w;
+      const PhaseTaps taps = phase_taps(phase, g.kernel.w, g.stride.w, g.dilation.w);
+      ASSERT_EQ(walk(feature_run(ConvAxis<std::int64_t>(g, 2), taps, q)), expected);
+      ASSERT_EQ(walk(feature_run(ConvAxis<std::int32_t>(g, 2), taps, static_cast<std::int32_t>(q))), expected);
     }
   });
 }
 
 TEST(TapRun, ConvWeightRangeHoldsExactlyTheFeaturesWhoseTapIsInside) {
   for_each_axis([](const ConvGeometry& g) {
-    for (std::int64_t k = 0; k < g.kernel[1]; ++k) {
-      const PositionRange<std::int64_t> range = features_of_tap(ConvAxis<std::int64_t>(g, 1), k);
-      for (std::int64_t o = 0; o < g.feature[1]; ++o) {
-        const std::int64_t i = image_position(o, k, g.stride[1], g.padding[1], g.dilation[1]);
-        ASSERT_EQ(i >= 0 && i < g.image[1], range.begin <= o && o < range.end);
+    for (std::int64_t k = 0; k < g.kernel.w; ++k) {
+      const PositionRange<std::int64_t> range = features_of_tap(ConvAxis<std::int64_t>(g, 2), k);
+      for (std::int64_t o = 0; o < g.feature.w; ++o) {
+        const std::int64_t i = image_position(o, k, g.stride.w, g.padding.w, g.dilation.w);
+        ASSERT_EQ(i >= 0 && i < g.image.w, range.begin <= o && o < range.end);
       }
-      ASSERT_LE(range.size(), g.feature[1]);
+      ASSERT_LE(range.size(), g.feature.w);
     }
   });
 }

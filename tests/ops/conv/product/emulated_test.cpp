@@ -85,7 +85,7 @@ void check(const ConvProblem& p, cuda::ConvRole role, const Activation& activati
   float* const sums = plan.slices > 1 ? partial.data() : nullptr;
   const auto operands =
       cuda::product_operands<T>(plan, problem, rows.data(), columns.data(), sums, emulation::encode_tensor_map);
-  // Fewer blocks than tiles: teams take turns.
+  // Fewer blocks than tiles: teams alternate.
   emulate_launches(seed, plan.slices > 1 ? 200 : 0);
   cuda::run_product_in<M::kArithmetic>(plan, problem, rows.data(), columns.data(), sums);
   if (plan.slices > 1) {
@@ -244,7 +244,7 @@ TEST(ProductPlan, NothingIsEmpty) {
   }
 }
 
-// Rather than sums of slices, which a second kernel takes.
+// Instead of sums of slices, which a second kernel adds.
 TEST(ProductPlan, FewPositionsHaveSmallTiles) {
   const auto plan_of = [](std::int64_t batch) {
     const ConvCase c{.batch = batch, .in_channels = 512, .out_channels = 512, .input = {64, 64}};

@@ -1,5 +1,4 @@
-// Operands in another order, on the emulator: the operands that the kernels take apart give the same convolutions, in
-// the new geometry.
+// Operands in another order, on the emulator: rearranged operands give the same convolutions, in the new geometry.
 #include <adjoint/ops/conv/base/numbers.h>
 #include <adjoint/ops/conv/layouts/orders.h>
 #include <adjoint/tests/ops/conv/layouts/samples_last_emulated_run.h>
@@ -101,7 +100,7 @@ class RearrangedEmulation : public ::testing::Test {
       cuda::RearrangedPlan plan{.geometry = p.geometry};
       if (!strided && !cuda::plan_strides_as_channels(p.geometry, false, sizeof(T), plan)) continue;
       if (!cuda::pad_rows(p.geometry, sizeof(T), plan)) continue;
-      EXPECT_EQ(plan.geometry.feature[1] * static_cast<std::int64_t>(sizeof(T)) % 16, 0);
+      EXPECT_EQ(plan.geometry.feature.w * static_cast<std::int64_t>(sizeof(T)) % 16, 0);
       check_conv_weight(plan, p, seed);
     }
   }
@@ -112,7 +111,7 @@ class RearrangedEmulation : public ::testing::Test {
     const ConvProblem p = integer_problem(geometry(c));
     cuda::RearrangedPlan plan;
     if (!cuda::pad_image_rows(p.geometry, sizeof(T), plan)) return;
-    EXPECT_EQ(plan.geometry.image[1] * static_cast<std::int64_t>(sizeof(T)) % 16, 0);
+    EXPECT_EQ(plan.geometry.image.w * static_cast<std::int64_t>(sizeof(T)) % 16, 0);
     check_conv(plan, p, seed);
   }
 
@@ -197,7 +196,7 @@ TYPED_TEST(RearrangedEmulation, RandomGeometriesAreTheSameAtStrideOne) {
   for (std::uint64_t seed = 1; seed <= 2 * kRandomCases; ++seed) {
     ConvCase c = random_case(seed);
     if (seed % 4 != 0) c.dilation = {1, 1};
-    if (output_extents(c)[0] >= 1 && output_extents(c)[1] >= 1) this->check_strides(c, seed);
+    if (output_extents(c).h >= 1 && output_extents(c).w >= 1) this->check_strides(c, seed);
   }
   EXPECT_GE(this->taken, static_cast<int>(kRandomCases));
 }
@@ -274,7 +273,9 @@ TYPED_TEST(RearrangedEmulation, RowsBeginAnywhereInTheirVectors) {
       g.stride = move.stride;
       g.padding = move.padding;
       for (const int axis : {0, 1})
-        g.feature[axis] = (g.image[axis] + 2 * g.padding[axis] - g.kernel[axis]) / g.stride[axis] + 1;
+        g.feature.in_plane(axis) = (g.image.in_plane(axis) + 2 * g.padding.in_plane(axis) - g.kernel.in_plane(axis)) /
+                                       g.stride.in_plane(axis) +
+                                   1;
       cuda::RearrangedPlan plan;
       ASSERT_TRUE(cuda::plan_strides_as_channels(g, false, sizeof(TypeParam), plan));
       ASSERT_GT(plan.image.vector, 1);

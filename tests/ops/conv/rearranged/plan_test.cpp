@@ -57,7 +57,7 @@ TEST(RearrangedPlan, AnEmptyBatchHasNoOtherOrder) {
 // four times if rows are no vector.
 TEST(RearrangedPlan, ShortRowsArePaddedToPartsOfALine) {
   struct Case {
-    Extent2 feature, halves, words;
+    Extents feature, halves, words;
   };
   for (const Case& c : {
            Case{{7, 5}, {8, 8}, {7, 8}},
@@ -77,13 +77,13 @@ TEST(RearrangedPlan, ShortRowsArePaddedToPartsOfALine) {
     for (const std::int64_t taps : {1, 3}) {
       const ConvGeometry g = make_geometry(2, 6, 5, 1, c.feature, {1, taps}, {1, 1}, {0, taps / 2}, {1, 1}, {0, 0});
       for (const std::int64_t bytes : {2, 4}) {
-        const Extent2 to = bytes == 2 ? c.halves : c.words;
-        const std::int64_t vector = 16 / bytes, vectors = (c.feature[1] + vector - 1) / vector * vector;
+        const Extents to = bytes == 2 ? c.halves : c.words;
+        const std::int64_t vector = 16 / bytes, vectors = (c.feature.w + vector - 1) / vector * vector;
         RearrangedPlan plan{.geometry = g};
         const bool moves = pad_rows(g, bytes, plan);
-        EXPECT_EQ(plan.geometry.feature, to) << c.feature[0] << " x " << c.feature[1] << ", " << bytes;
-        EXPECT_EQ(plan.geometry.image, taps == 1 ? to : (Extent2{c.feature[0], vectors}));
-        EXPECT_EQ(moves, to != c.feature || vectors != c.feature[1]);
+        EXPECT_EQ(plan.geometry.feature, to) << c.feature.h << " x " << c.feature.w << ", " << bytes;
+        EXPECT_EQ(plan.geometry.image, taps == 1 ? to : (Extents{c.feature.h, vectors}));
+        EXPECT_EQ(moves, to != c.feature || vectors != c.feature.w);
         EXPECT_EQ(plan.feature.planes != 0, to != c.feature);
       }
     }
@@ -132,7 +132,7 @@ TEST(RearrangedPlan, SamplesOfRowsAreColumns) {
   EXPECT_EQ(g.dilation, (Extent2{2, 1}));
 }
 
-/// How often the tiles move each element: [channel][position][sample].
+/// The number of moves of each element by the tiles: [channel][position][sample].
 std::vector<int> times_moved(const SamplesLast& s) {
   std::vector<int> times(static_cast<std::size_t>(s.numel()));
   const std::int64_t tile_samples = std::int64_t{1} << s.log2_tile_samples,

@@ -67,7 +67,7 @@ TYPED_TEST(ShortSumsEmulation, RandomGeometriesAreExact) {
   Reached reached;
   for (std::uint64_t seed = 0; seed < 2 * kRandomCases; ++seed) {
     const ConvCase c = short_case(seed);
-    if (output_extents(c)[0] < 1 || output_extents(c)[1] < 1) continue;
+    if (output_extents(c).h < 1 || output_extents(c).w < 1) continue;
     SCOPED_TRACE(c);
     check_both<TypeParam>(integer_problem(geometry(c)), seed % 4 == 1 ? kReLU : Activation{}, seed, reached);
     if (::testing::Test::HasFailure()) return;
@@ -124,7 +124,7 @@ TYPED_TEST(ShortSumsEmulation, NonFiniteSourcesReachTheirResultsAlone) {
   Reached reached;
   for (std::uint64_t seed = 300; seed < 308; ++seed) {
     const ConvCase c = short_case(seed);
-    if (output_extents(c)[0] < 1 || output_extents(c)[1] < 1) continue;
+    if (output_extents(c).h < 1 || output_extents(c).w < 1) continue;
     SCOPED_TRACE(c);
     for (const double value : {kNaN, std::numeric_limits<double>::infinity()}) {
       for (const bool transposed : {false, true}) {

@@ -16,8 +16,8 @@
 namespace adjoint::testing {
 namespace {
 
-/// Calls check(kernel, problem) in every arithmetic for each tensor-core kernel that takes the problem, whose operands
-/// lie so many elements into an allocation.
+/// Calls check(kernel, problem) in every arithmetic for each tensor-core kernel that supports the problem, with
+/// operands so many elements into an allocation.
 template <class Check>
 void in_every_kernel(const ConvProblem& p, std::int64_t offset, const Check& check) {
   for (const ConvMode& mode : kConvModes) {

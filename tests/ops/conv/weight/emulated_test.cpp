@@ -27,7 +27,7 @@ class WeightEmulation : public ::testing::Test {
   static void add_splits(const cuda::WeightPlan& plan, std::uint64_t seed, const std::vector<float>& partial, T* filter,
                          const cuda::WeightOrder& order = {}) {
     cuda::weight::AddGrid grid = cuda::weight::add_grid(plan);
-    // Few threads, which take long here.
+    // Few threads, which are slow here.
     const std::int32_t rounds = plan.tile_columns / grid.columns;
     grid.blocks = grid.blocks * grid.rounds / rounds;
     grid.rounds = rounds;

@@ -25,18 +25,18 @@ Values expected(const ConvGeometry& g, const Values& image, const Values& featur
   Values filter;
   for (std::int64_t f = 0; f < g.feature_channels; ++f)
     for (std::int64_t c = 0; c < ci; ++c)
-      for (std::int64_t kh = 0; kh < g.kernel[0]; ++kh)
-        for (std::int64_t kw = 0; kw < g.kernel[1]; ++kw) {
+      for (std::int64_t kh = 0; kh < g.kernel.h; ++kh)
+        for (std::int64_t kw = 0; kw < g.kernel.w; ++kw) {
           std::int64_t sum = 0;
           for (std::int64_t n = 0; n < g.batch; ++n)
-            for (std::int64_t h = 0; h < g.feature[0]; ++h)
-              for (std::int64_t w = 0; w < g.feature[1]; ++w) {
-                const std::int64_t ih = image_position(h, kh, g.stride[0], g.padding[0], g.dilation[0]);
-                const std::int64_t iw = image_position(w, kw, g.stride[1], g.padding[1], g.dilation[1]);
-                if (ih < 0 || ih >= g.image[0] || iw < 0 || iw >= g.image[1]) continue;
+            for (std::int64_t h = 0; h < g.feature.h; ++h)
+              for (std::int64_t w = 0; w < g.feature.w; ++w) {
+                const std::int64_t ih = image_position(h, kh, g.stride.h, g.padding.h, g.dilation.h);
+                const std::int64_t iw = image_position(w, kw, g.stride.w, g.padding.w, g.dilation.w);
+                if (ih < 0 || ih >= g.image.h || iw < 0 || iw >= g.image.w) continue;
                 const std::int64_t channel = f / cf * ci + c;
-                sum += at(image, ((n * g.image_channels + channel) * g.image[0] + ih) * g.image[1] + iw) *
-                       at(feature, ((n * g.feature_channels + f) * g.feature[0] + h) * g.feature[1] + w);
+                sum += at(image, ((n * g.image_channels + channel) * g.image.h + ih) * g.image.w + iw) *
+                       at(feature, ((n * g.feature_channels + f) * g.feature.h + h) * g.feature.w + w);
               }
           filter.push_back(sum);
         }
@@ -316,9 +316,11 @@ TEST(WeightPlan, RandomGeometries) {
         make_geometry(draw(1, 3), groups * draw(1, 6), groups * draw(1, 6), groups, {draw(1, 9), draw(1, 20)},
                       {draw(1, 4), draw(1, 5)}, {draw(1, 4), draw(1, 5)}, {0, 0}, {draw(1, 4), draw(1, 4)}, {0, 0});
     for (std::size_t a = 0; a < 2; ++a) {
-      const std::int64_t unpadded = g.image[a] + draw(0, std::max(g.stride[a], g.dilation[a]) - 1);
-      g.padding[a] = std::min(draw(0, g.dilation[a] * (g.kernel[a] - 1)), (unpadded - 1) / 2);
-      g.image[a] = unpadded - 2 * g.padding[a];
+      const std::int64_t unpadded =
+          g.image.in_plane(a) + draw(0, std::max(g.stride.in_plane(a), g.dilation.in_plane(a)) - 1);
+      g.padding.in_plane(a) =
+          std::min(draw(0, g.dilation.in_plane(a) * (g.kernel.in_plane(a) - 1)), (unpadded - 1) / 2);
+      g.image.in_plane(a) = unpadded - 2 * g.padding.in_plane(a);
     }
     SCOPED_TRACE(::testing::Message() << "case " << i);
     check(g);

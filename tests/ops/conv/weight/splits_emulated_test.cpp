@@ -86,7 +86,7 @@ TEST(WeightAddGrid, ThreadsHaveUnitsAndMultiprocessorsBlocks) {
   }
 }
 
-// As they would be for larger filters as well: several units at once, several rounds, one lane.
+// The settings of larger filters: several units together, several rounds, one lane.
 TEST(WeightAddSplits, AreExactOnAnyGrid) {
   struct Choice {
     std::int32_t splits, log2_lanes, thread_units, columns, rounds;

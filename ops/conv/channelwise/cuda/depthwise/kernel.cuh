@@ -14,7 +14,7 @@ namespace adjoint::cuda::depthwise {
 
 template <class T>
 struct Operands {
-  const T *source, *filter, *bias;  // bias: null for none
+  const T *source, *filter, *bias;  // bias: may be null
   T* result;
   Activate<float> activate;
 };
@@ -26,6 +26,20 @@ template <class T>
 __device__ __forceinline__ void widen(const Pack<T, kPack<T>>& from, float (&to)[kPack<T>]) {
 #pragma unroll
   for (int v = 0; v < kPack<T>; ++v) to[v] = to_float(from.values[v]);
+}
+
+/// A pack of channels of a row of one sample; zeros if the position is outside it. `row`: its first position's.
+template <class T>
+__device__ __forceinline__ Pack<T, kPack<T>> read(const T* row, std::int32_t x, std::int32_t width,
+                                                  std::int32_t channels) {
+  using Read = Pack<T, kPack<T>>;
+  if (static_cast<std::uint32_t>(x) < static_cast<std::uint32_t>(width)) {
+    return *reinterpret_cast<const Read*>(row + static_cast<std::int64_t>(x) * channels);
+  }
+  Read zeros;
+#pragma unroll
+  for (int v = 0; v < kPack<T>; ++v) zeros.values[v] = from_float<T>(0.0F);
+  return zeros;
 }
 
 /// The filters of the block's channels: [tap][channel].
@@ -68,27 +82,17 @@ __global__ void __launch_bounds__(kDepthwiseThreads)
     const int x = place * kPositions, first_y = row * p.stride[0] + p.first[0], first_x = x * p.stride[1] + p.first[1];
     const T* const from =
         operands.source + static_cast<std::int64_t>(sample) * p.height * p.width * p.channels + channel;
-    const auto read = [&](int at_y, int at_x) {
-      Pack<T, kV> pack;
-      if (static_cast<std::uint32_t>(at_x) < static_cast<std::uint32_t>(p.width)) {
-        pack = *reinterpret_cast<const Pack<T, kV>*>(from +
-                                                     (static_cast<std::int64_t>(at_y) * p.width + at_x) * p.channels);
-      } else {
-#pragma unroll
-        for (int v = 0; v < kV; ++v) pack.values[v] = from_float<T>(0.0F);
-      }
-      return pack;
-    };
     float sums[kPositions][kV] = {};
 #pragma unroll 1
     for (int i = 0; i < p.kernel[0]; ++i) {
       const int y = first_y + i * p.between[0];
       if (static_cast<std::uint32_t>(y) >= static_cast<std::uint32_t>(p.height)) continue;
+      const T* const source_row = from + static_cast<std::int64_t>(y) * p.width * p.channels;
       const float* const weights = filters + i * p.kernel[1] * of_block + lane * kV;
       if constexpr (kColumns > 0) {
         Pack<T, kV> window[kWindow];
 #pragma unroll
-        for (int w = 0; w < kWindow; ++w) window[w] = read(y, first_x + w);
+        for (int w = 0; w < kWindow; ++w) window[w] = read(source_row, first_x + w, p.width, p.channels);
 #pragma unroll
         for (int w = 0; w < kWindow; ++w) {
           float values[kV];
@@ -107,7 +111,8 @@ __global__ void __launch_bounds__(kDepthwiseThreads)
           Pack<T, kV> packs[kPositions];
 #pragma unroll
           for (int position = 0; position < kPositions; ++position) {
-            packs[position] = read(y, first_x + position * p.stride[1] + tap * p.between[1]);
+            packs[position] =
+                read(source_row, first_x + position * p.stride[1] + tap * p.between[1], p.width, p.channels);
           }
 #pragma unroll
           for (int position = 0; position < kPositions; ++position) {
@@ -120,12 +125,16 @@ __global__ void __launch_bounds__(kDepthwiseThreads)
       }
     }
     T* const to = operands.result + (result_row * p.result_width + x) * p.channels + channel;
+    operands.activate.visit([&](const auto& f) {
+#pragma unroll
+      for (int position = 0; position < kPositions; ++position) {
+#pragma unroll
+        for (int v = 0; v < kV; ++v) sums[position][v] = f(sums[position][v] + bias[v]);
+      }
+    });
 #pragma unroll
     for (int position = 0; position < kPositions; ++position) {
       if (x + position >= p.result_width) continue;
-#pragma unroll
-      for (int v = 0; v < kV; ++v) sums[position][v] += bias[v];
-      if (!operands.activate.is_none()) operands.activate(sums[position]);
       Pack<T, kV> rounded;
 #pragma unroll
       for (int v = 0; v < kV; ++v) rounded.values[v] = from_float<T>(sums[position][v]);

@@ -42,9 +42,12 @@ void run_blocked(const CorrelationPlan& plan, const ConvProblem& problem, bool p
   }
 }
 
-const ConvKernel blocked_conv{.name = "blocked_conv", .takes = takes, .run = run, .workspace_bytes = workspace_bytes};
+const ConvKernel blocked_conv{.name = "blocked_conv",
+                              .supports = takes,
+                              .run = run,
+                              .workspace_bytes = workspace_bytes};
 const ConvKernel blocked_conv_transpose{.name = "blocked_conv_transpose",
-                                        .takes = takes,
+                                        .supports = takes,
                                         .run = run,
                                         .workspace_bytes = workspace_bytes};
 

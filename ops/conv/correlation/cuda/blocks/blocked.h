@@ -12,7 +12,7 @@ namespace adjoint::cuda {
 extern const ConvKernel blocked_conv;
 extern const ConvKernel blocked_conv_transpose;
 
-/// The problem's plan, or null if there is none.
+/// The problem's plan, or null if no plan fits.
 const CorrelationPlan* find_blocked_plan(const ConvProblem& problem);
 
 /// Computes by a blocked plan, on the device's current stream; with float32 results if they are partial.

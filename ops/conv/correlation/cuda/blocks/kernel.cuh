@@ -33,7 +33,7 @@ struct Multiplier {
   const std::uint32_t empty;  // the slots' barriers that this lane arrives on, or 0
   const std::uint64_t boxes;  // descriptor of the first stage's boxes for this warpgroup's positions
   Ring x_ring, w_ring;
-  // Barriers of the memory that running products read; 0 for none.
+  // Barriers of the memory that running products read; 0: no barrier.
   std::uint32_t used_stage = 0, used_slot = 0;
   float sums[kMTiles][kColumns / 2];
   float totals[kSplit ? kMTiles : 1][kSplit ? kColumns / 2 : 1];
@@ -100,7 +100,7 @@ struct Multiplier {
   template <int kWidth, int kFirst, int kCount, class Begin>
   __device__ __forceinline__ void multiply_slot(const Begin& begin) {
     const std::uint64_t slots = wgmma::matrix_descriptor(layout.w, kWidth * 16);
-    // Sums are added only when others take their place, so the last ones are known to be the last.
+    // Sums are added only when others replace them, so the last ones are known to be the last.
     if constexpr (kSplit) promote<kFirst, kCount>(AddSum{});
     ptx::mbarrier_wait(layout.w_full + 8 * w_ring.slot, w_ring.parity);
     if constexpr (kSplit) pin_sums();

@@ -13,8 +13,8 @@
 namespace adjoint::cuda::blocked {
 
 /// Blocks of threads for the filter, (group, chunk, part), and for the input's copy: every `period`-th block, from the
-/// first on, is of one of the two kinds until that kind ends. The filter's latencies are thus hidden by the input's
-/// copies, and come early. Indices are split without divisions, which would be most of the work.
+/// first on, is of one of the two kinds until that kind ends. The input's copies therefore hide the filter's latencies,
+/// which come early. Indices are split without divisions, which would be most of the work.
 struct PackGrid {
   int spread;           // blocks of the spread kind
   bool spreads_filter;  // the filter is the spread kind

@@ -25,7 +25,7 @@ Kernel select_kernel(const CorrelationPlan& plan) {
       return select_kernel<kArithmetic, kNext>(plan);
     }
   }
-  constexpr bool kHalves = kTile.columns >= 128;  // the plan's steps may take half of the columns
+  constexpr bool kHalves = kTile.columns >= 128;  // the plan's steps may multiply half of the columns
   const auto kernel_of = [&]<bool kPartial>(std::bool_constant<kPartial>) -> Kernel {
     if (kHalves && plan.halves())
       return blocked_kernel<kArithmetic, kTile.columns, kHalves, kTile.m_tiles, kTile.consumers, kPartial>;

@@ -113,8 +113,7 @@ __device__ __forceinline__ void write_units(const T (&values)[kElements], std::u
   }
 }
 
-/// The filter's taps of a unit's elements at a tap's place, or -1 for none: all the same one, except for pairs of
-/// columns.
+/// The filter's taps of a unit's elements at a tap's place (-1: no tap): all the same one, except for pairs of columns.
 template <int kElements>
 __device__ __forceinline__ void unit_taps(const CorrelationPlan& plan, int tap, const CorrelationPackPlace& place,
                                           int (&taps)[kElements]) {
@@ -226,8 +225,8 @@ __device__ __forceinline__ void gather_quads(const CorrelationPlan& plan, const 
 
 /// Filter blocks in the order in which every tile uses them: [unit / 4][column][unit % 4] units, tails after heads if
 /// split. A block of threads packs a chunk of some channels, for all phases and taps, and a thread some quads of a
-/// column's units. Values that are the same for all channels are computed beforehand, because they take longer than the
-/// channels.
+/// column's units. Values that are the same for all channels are computed beforehand, because they need more time than
+/// the channels.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const void* filter, std::uint32_t* blocks,
                                             const PackBlock& block) {

@@ -1,4 +1,4 @@
-// How the tensor-core kernel of conv and conv_transpose gets its filter: one thread streams packed blocks into a ring
+// Brings the filter of the tensor-core kernel of conv and conv_transpose: one thread streams packed blocks into a ring
 // of slots with a full and an empty mbarrier each. In a cluster each block's thread copies a part of every filter block
 // to all blocks, once all of their multipliers have released the slot.
 #pragma once
@@ -13,14 +13,14 @@
 
 namespace adjoint::cuda::correlation {
 
-/// The streaming thread's data on a half of a filter block. A step leaves it some 500 clocks, of which a single integer
-/// division takes a hundred.
+/// The streaming thread's data on a half of a filter block. A step leaves it some 500 clocks, and a single integer
+/// division needs a hundred.
 struct FilterHalf {
   int bytes;
   int part, first;  // the part of the bytes that this block copies to its cluster's blocks, and its start
 };
 
-/// The filter blocks of a tile, in the order of their use. kPaired: a slot takes those of a pair of steps.
+/// The filter blocks of a tile, in the order of their use. kPaired: a slot holds those of a pair of steps.
 template <bool kPaired>
 __device__ __forceinline__ void stream_tile_filter(const CorrelationPlan& p, const CorrelationClass& c,
                                                    const SharedLayout& layout, const FilterHalf& half,
@@ -48,7 +48,7 @@ __device__ __forceinline__ void stream_tile_filter(const CorrelationPlan& p, con
   }
 }
 
-/// Run by one thread: streams every tile's blocks, or all of them once if they are resident.
+/// Run by one thread: streams every tile's blocks, or all blocks once if they are resident.
 template <bool kPaired>
 __device__ __forceinline__ void stream_filter(const CorrelationPlan& p, const CorrelationOperands& operands,
                                               const SharedLayout& layout) {

@@ -26,7 +26,7 @@ struct Multiplier {
   using Traits = ArithmeticTraits<kArithmetic>;
   static constexpr bool kSplit = Traits::kSplit;
   static constexpr int kSize = Traits::kHalf ? 2 : 4;
-  // Instructions along K whose fragments are read at once: four matrices per read, of two depths or of head and tail.
+  // Instructions along K whose fragments are read together: four matrices per read, of two depths or of head and tail.
   static constexpr int kDepths = kSplit ? 1 : 2;
 
   /// A fragments: heads, and tails if float32 is split.

@@ -1,4 +1,4 @@
-// How the mma.sync kernel of conv and conv_transpose fills shared memory: all its threads copy asynchronously, a few
+// Fills the shared memory of the mma.sync kernel of conv and conv_transpose: all its threads copy asynchronously, a few
 // steps ahead of the products. Halves are staged in memory order, [channel][position], and paired when read.
 #pragma once
 
@@ -149,7 +149,7 @@ class Loader {
     x_slot_ = x_slot_ + 1 == p_.x_stages ? 0 : x_slot_ + 1;
   }
 
-  /// A warp takes every kWarps-th channel; its lanes loop over the vectors of a channel's stage.
+  /// A warp copies every kWarps-th channel; its lanes loop over the vectors of a channel's stage.
   template <int kVector>
   __device__ __forceinline__ void load_vectors(const CorrelationPass& pass) {
     const int thread = static_cast<int>(threadIdx.x), warp = thread / 32;

@@ -21,7 +21,7 @@ inline bool plan_correlation_mma(const ConvGeometry& geometry, bool transposed, 
   return plan_correlation(geometry, transposed, arithmetic, limits, machine, plan);
 }
 
-/// Elements of any row of x that can be copied at once: 16 bytes' worth, two, or one.
+/// Elements of any row of x that one copy can move: 16 bytes' worth, two, or one.
 inline std::int32_t mma_load_vector(const CorrelationPlan& plan, const void* x, std::int64_t element_size) {
   // With a stride, neighbours in a row belong to different planes.
   return plan.in_stride_w == 1 ? row_vector(x, plan.in_w, element_size) : 1;

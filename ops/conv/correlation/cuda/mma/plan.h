@@ -6,7 +6,7 @@
 
 namespace adjoint::cuda {
 
-/// Null if there is none.
+/// Null if no plan fits.
 const CorrelationPlan* find_mma_plan(const ConvProblem& problem);
 
 }  // namespace adjoint::cuda

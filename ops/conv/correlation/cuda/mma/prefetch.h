@@ -1,4 +1,5 @@
-// How far ahead of its products the mma.sync kernel of conv and conv_transpose loads: plain C++, tested without a GPU.
+// The distance between loads and products in the mma.sync kernel of conv and conv_transpose: plain C++, tested without
+// a GPU.
 //
 // A step needs its filter block, and the first step of a chunk also the chunk's stage of input. Both go to rings in
 // shared memory, of w_slots and x_stages places; a step's copies are one group of cp.async, and groups finish in order.

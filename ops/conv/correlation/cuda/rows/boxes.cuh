@@ -1,4 +1,4 @@
-// How the tensor-core kernel of conv and conv_transpose makes the copy engine bring a boxed plan's input.
+// Makes the copy engine bring a boxed plan's input to the tensor-core kernel of conv and conv_transpose.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>

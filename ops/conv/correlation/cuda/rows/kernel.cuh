@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which is never launched
   using Multiplies = Multiplier<kArithmetic, kColumns, kHalves, kOneRow, kGathers, kMTiles>;
   unsigned char* const smem = ptx::dynamic_smem();
-  // Opaque, or every use would recompute where the block's shared memory begins.
+  // Opaque, or every use would recompute the start of the block's shared memory.
   SharedLayout layout =
       lay_out<kConsumers, kColumns, kMTiles, false, kGathers>(plan, ptx::opaque(ptx::shared_address(smem)));
   if constexpr (kGathers) fill_gather(plan, layout, smem + (layout.gather - ptx::shared_address(smem)));

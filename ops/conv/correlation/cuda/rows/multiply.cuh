@@ -1,4 +1,4 @@
-// How a consumer warpgroup of the tensor-core kernel of conv and conv_transpose multiplies if one product per pair of
+// The products of a consumer warpgroup of the tensor-core kernel of conv and conv_transpose if one product per pair of
 // fragments suffices: TF32, bfloat16, float16.
 #pragma once
 
@@ -111,8 +111,8 @@ struct SingleMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles, kHalves
     wgmma::commit();
   }
 
-  /// Starts the products of the data that was read, and reads the next; returns false if there is none. The
-  /// computations and waits for the read after that follow the loads, and so take no extra time.
+  /// Starts the products of the data that was read, and reads the next; returns false if there are no further data. The
+  /// computations and waits for the read after that follow the loads, so they cost no extra time.
   template <int kBuffer, int kPiece>
   __device__ __forceinline__ bool turn() {
     constexpr bool kEndsStep = kPiece + 1 == kPieces;

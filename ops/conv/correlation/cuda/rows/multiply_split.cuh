@@ -1,5 +1,5 @@
-// How a consumer warpgroup of the tensor-core kernel of conv and conv_transpose multiplies float32: in three products
-// of heads and tails.
+// The float32 products of a consumer warpgroup of the tensor-core kernel of conv and conv_transpose: three products of
+// heads and tails.
 #pragma once
 
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
@@ -107,8 +107,8 @@ struct SplitMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
     }
   }
 
-  /// The products of a step, and the reading of the next; returns false if there is none, and then the sums are not
-  /// added yet.
+  /// Computes a step's products and reads the next step; returns false if there is no next step, and then the sums are
+  /// not added yet.
   __device__ __forceinline__ bool turn() {
     static_assert(kFragments == 2);
     Walk::wait_for_slot();

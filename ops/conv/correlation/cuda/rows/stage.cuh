@@ -1,4 +1,4 @@
-// How the tensor-core kernel of conv and conv_transpose stages its input: three warps copy raw rows into a ring of
+// Stages the input of the tensor-core kernel of conv and conv_transpose: three warps copy raw rows into a ring of
 // stages with a full and an empty mbarrier each.
 //
 // All reads of the input are asynchronous copies, so that all free stages are in flight. Floats land where they are
@@ -58,18 +58,18 @@ __device__ __forceinline__ void fill_gather(const CorrelationPlan& p, SharedLayo
     offsets[k] = 0;
 }
 
-/// One loader thread. kBytes of a row at once; kStrided: conv, whose rows are split by position modulo stride.
+/// One loader thread. kBytes of a row in one copy; kStrided: conv, whose rows are split by position modulo stride.
 template <bool kHalf, int kBytes, bool kStrided, bool kGathers>
 class Stager {
   using Element = std::conditional_t<kHalf, std::uint16_t, float>;
-  // Halves of any alignment: a copy takes the word that holds one, and the second channel's words go to a separate
+  // Halves of any alignment: a copy moves the word that holds one, and the second channel's words go to a separate
   // stage, as many stages behind as there are stages.
   static constexpr bool kSingle = kBytes == 2;
   static constexpr int kWords = kSingle ? 1 : kBytes / 4;
   static constexpr int kItemUnits = kSingle ? 1 : kWords * (kHalf ? 2 : 1);
   static constexpr int kChannels = kHalf ? 2 : 1;  // per unit
   static constexpr bool kBoxed = !kHalf;           // true if plans may be boxed
-  // Units of an item that a thread handles at once; if items are single elements, there are enough of them.
+  // Units of an item that a thread handles together; if items are single elements, there are enough of them.
   static constexpr int kUnits = kGathers ? 1 : kHalf ? 2 : kStrided ? 8 : 4;
 
   const CorrelationPlan& p_;
@@ -258,7 +258,7 @@ class Stager {
     const int2 place = kHalf ? places(item) : make_int2(it.unit(), 0);
     const std::uint32_t first = to + 4 * place.x, second = to + 4 * place.y;
     const int valid = it.source >= 0 ? channels - unit * kChannels : 0;
-    // Nearly always true, and takes half the instructions.
+    // Nearly always true, and needs half the instructions.
     if (!kSingle && valid >= kUnits * kChannels) {
       copy_units(first, second, from, [](int) { return true; });
     } else {

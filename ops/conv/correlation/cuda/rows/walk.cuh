@@ -1,4 +1,4 @@
-// How a consumer warpgroup of the tensor-core kernel of conv and conv_transpose steps through a tile. A step's
+// The steps of a consumer warpgroup of the tensor-core kernel of conv and conv_transpose through a tile. A step's
 // instructions follow one another, and two warps share a scheduler's issue slots, so the number of instructions
 // matters: values of the plan that a step needs are computed when a stage or pass begins.
 #pragma once
@@ -14,7 +14,7 @@ namespace adjoint::cuda::correlation {
 
 /// A warpgroup's position in a tile's steps: its places in the rings, and a lane's read addresses. kOneRow: a warp's
 /// positions are in one row of the tile, so that their places are constants apart. kGathers: a table has the places of
-/// a step's units. kSteps: steps taken at once, 1 or 2.
+/// a step's units. kSteps: steps at a time, 1 or 2.
 template <int kColumns, bool kOneRow, bool kGathers, int kMTiles, int kSteps = 1>
 struct StepWalk {
   const CorrelationPlan& p;
@@ -24,7 +24,7 @@ struct StepWalk {
   const std::uint32_t empty;                                  // the slots' barriers that this lane arrives on, or 0
   std::uint32_t row[kOneRow ? 1 : kMTiles][kOneRow ? 1 : 2];  // of positions 8 apart, from a stage's first unit
   Ring x_ring, w_ring;
-  std::uint32_t used_slot = 0;      // barrier of the slot whose products may still be running; 0 for none
+  std::uint32_t used_slot = 0;      // barrier of the slot whose products may still be running; 0: no barrier
   std::uint32_t stage_base;         // shared address of the stage
   std::uint32_t step_base[kSteps];  // of the first units of the steps that begin with `step`
   int pass, end_pass, chunk, step, end_step;
@@ -84,7 +84,7 @@ struct StepWalk {
     for (int i = 0; i < kSteps; ++i) step_base[i] = stage_base + (kGathers ? 0 : 4 * p.taps[step + i].x_offset);
   }
 
-  /// Moves to a class's first step; returns false if it has none.
+  /// Moves to a class's first step; returns false if it has no step.
   __device__ __forceinline__ bool begin(const CorrelationClass& c) {
     used_slot = 0;
     if (c.passes == 0) return false;

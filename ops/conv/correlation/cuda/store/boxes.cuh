@@ -1,4 +1,4 @@
-// How the tensor-core kernel of conv and conv_transpose writes float32 sums by the copy engine: staged as boxes of the
+// Writes float32 sums of the tensor-core kernel of conv and conv_transpose by the copy engine: staged as boxes of the
 // output, each written by one instruction while the warp continues; correlation/store_boxes.h has their shapes.
 #pragma once
 
@@ -119,7 +119,7 @@ struct BoxStore {
   }
 };
 
-/// Activates the staged values in place, whatever their order.
+/// Activates the staged values in place, in any order.
 __device__ __forceinline__ void activate_boxes(const Activate<float>& activate, unsigned char* staging, int bytes,
                                                int lane) {
 #pragma unroll 1

@@ -1,5 +1,5 @@
-// How staged columns of the tensor-core kernels of conv and conv_transpose are written: as whole vectors of a row if
-// its phases and alignment allow it, else pixel by pixel.
+// Writes staged columns of the tensor-core kernels of conv and conv_transpose: as whole vectors of a row if its phases
+// and alignment allow it, else pixel by pixel.
 #pragma once
 
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
@@ -76,7 +76,7 @@ __device__ __forceinline__ void store_channels(const CorrelationPlan& p, const f
   }
 }
 
-/// One pixel at a time, for any stride and for tiles that hold several rows of phases: lanes take neighbouring pixels
+/// One pixel at a time, for any stride and for tiles that hold several rows of phases: lanes write neighbouring pixels
 /// of a row and move from channel to channel together. Either half of the staged columns is a run of a segment's, which
 /// may begin and end amid a channel's phases.
 template <bool kSeveralRows, int kStaged, int kWarpPositions, class T>
@@ -86,7 +86,7 @@ __device__ __forceinline__ void store_pixels(const CorrelationPlan& p, const Cor
   constexpr int kBatch = kHalf == 8 ? 3 : 4;  // a run of eight rarely has more channels; its kernels have few registers
   const bool two_segments = p.segments == 2;
   const int phases = two_segments ? p.out_stride_w >> 1 : p.out_stride_w;  // of a segment
-  const bool cut = phases > kHalf;             // a run does not have all phases: lanes take its columns
+  const bool cut = phases > kHalf;             // a run does not have all phases: lanes write its columns
   const bool together = two_segments && !cut;  // a row's pixels come from both halves in turn
   const int row_positions = min(1 << p.log2_tile_w, kWarpPositions);
   const int pixels = row_positions * (cut ? kHalf : p.out_stride_w);
@@ -166,7 +166,7 @@ __device__ __forceinline__ void store_rows(const CorrelationPlan& p, const Corre
                                            const StagedColumns<T>& staged) {
   constexpr int kPitch = kWarpPositions + 4, kGroups = kStaged >> kLog2Interleave;
   constexpr int kVectors = (kWarpPositions << kLog2Interleave) / kVector;
-  constexpr int kLanes = kVectors < 32 ? kVectors : 32, kStep = 32 / kLanes;  // lanes per channel, channels at once
+  constexpr int kLanes = kVectors < 32 ? kVectors : 32, kStep = 32 / kLanes;  // lanes per channel, channels together
   // Without phases the upper half of the staged columns comes from the upper half of the tile's.
   constexpr int kParts = kLog2Interleave == 0 ? 2 : 1, kEach = kGroups / kParts / kStep;
   constexpr int kBatch = kEach < 8 && kEach < 16 / kVector ? kEach : kVector == 1 ? 8 : 16 / kVector;

@@ -1,4 +1,4 @@
-// How the tensor-core kernel of conv and conv_transpose writes its sums: through a few staged columns per warp, so that
+// Writes the sums of the tensor-core kernel of conv and conv_transpose: through a few staged columns per warp, so that
 // lanes write along rows of the output.
 #pragma once
 
@@ -52,7 +52,7 @@ __device__ __forceinline__ void activate_staged(const Activate<float>& activate,
 /// A round's columns of the sums, with their bias: calls put(block, j, h, lower, upper) with the lane's two columns of
 /// the block-th eight of the round's lower half and of its upper half, at the lane's position of the j-th sixteen and
 /// the h-th eight of these. The round's biases begin at `biases`; kRound is the round. Rounds cover the columns of all
-/// m-tiles at once or, with kApart, of one after the other.
+/// m-tiles together or, with kApart, of one after the other.
 template <int kRound, bool kApart, int kColumns, int kMTiles, class Put>
 __device__ __forceinline__ void for_round(int round, const float (&sums)[kMTiles][kColumns / 2], const float* biases,
                                           int lane, const Put& put) {

@@ -1,4 +1,4 @@
-// How the tensor-core kernels of conv and conv_transpose write float32 sums straight from registers, if a row has one
+// Writes float32 sums of the tensor-core kernels of conv and conv_transpose straight from registers, if a row has one
 // phase, or 2, 4 or 8. A lane's sums of a position are neighbouring pixels, or two lanes exchange some so that they
 // are, and the eight lanes that hold a column hold neighbouring positions. Stores therefore cover whole sectors, and no
 // warp waits for shared memory.

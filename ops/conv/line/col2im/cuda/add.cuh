@@ -1,4 +1,4 @@
-// How the kernel for few output channels (kernel.cuh) adds a chunk's sums to the results that they overlap.
+// Adds a chunk's sums to the results that they overlap, in the kernel for few output channels (kernel.cuh).
 #pragma once
 
 #include <adjoint/ops/conv/line/col2im/plan.h>
@@ -9,8 +9,8 @@
 
 namespace adjoint::cuda::col2im {
 
-/// For each row of taps of a channel, the results that it reaches from a row of the source: their shared address, or 0
-/// for none. Called by the warpgroup's threads; all earlier sums must have been added.
+/// For each row of taps of a channel, the results that it reaches from a row of the source: their shared address; 0: no
+/// result. Called by the warpgroup's threads; all earlier sums must have been added.
 __device__ __forceinline__ void find_results(const Col2imPlan& p, const Shared& shared, const Col2imTile& tile, int row,
                                              int thread) {
   if (thread >= p.channels * p.kernel_h) return;
@@ -24,8 +24,7 @@ __device__ __forceinline__ void find_results(const Col2imPlan& p, const Shared& 
 }
 
 /// Adds the chunk's sums to the results that they overlap; a thread handles one (row of taps, position) after the
-/// other, reading kItems at once before it writes any. Each of the columns' kPhases has kTaps taps, or fewer unless
-/// kFull.
+/// other, reading kItems before it writes any. Each of the columns' kPhases has kTaps taps, or fewer unless kFull.
 template <int kPhases, int kTaps, bool kFull = true>
 __device__ __forceinline__ void add_sums(const Col2imPlan& p, const Shared& shared, const Chunks& at, int thread) {
   constexpr int kItems = 2;

@@ -28,7 +28,7 @@ void run(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel col2im_conv{.name = "col2im_conv", .takes = takes, .run = run};
-const ConvKernel col2im_conv_transpose{.name = "col2im_conv_transpose", .takes = takes, .run = run};
+const ConvKernel col2im_conv{.name = "col2im_conv", .supports = takes, .run = run};
+const ConvKernel col2im_conv_transpose{.name = "col2im_conv_transpose", .supports = takes, .run = run};
 
 }  // namespace adjoint::cuda

@@ -11,7 +11,7 @@ namespace adjoint::cuda {
 extern const ConvKernel col2im_conv;
 extern const ConvKernel col2im_conv_transpose;
 
-/// The problem's plan, or null if there is none.
+/// The problem's plan, or null if no plan fits.
 const Col2imPlan* find_col2im_plan(const ConvProblem& problem);
 
 /// Enqueues the plan's kernel for the problem on the device's current stream. There is one translation unit for each

@@ -1,5 +1,5 @@
 // conv and conv_transpose with few output channels: source times filter by wgmma, taps side by side, and the sums added
-// up where they overlap (line/col2im/plan.h describes how the work is cut). One warpgroup of a block multiplies and
+// up where they overlap (line/col2im/plan.h describes the division of work). One warpgroup of a block multiplies and
 // adds, chunk by chunk: the next chunk's products run while this one's sums are added. An additional warp brings the
 // source into a ring of stages with a full and an empty mbarrier each. The filter stays in shared memory.
 #pragma once

@@ -1,5 +1,5 @@
-// How the kernel for few output channels (kernel.cuh) gets its operands: the layout of a block's shared memory, the
-// walk through its chunks, the warp that brings the source, and the filter in the order that products read.
+// The operands of the kernel for few output channels (kernel.cuh): the layout of a block's shared memory, the walk
+// through its chunks, the warp that brings the source, and the filter in the order that products read.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>

@@ -16,7 +16,7 @@ namespace adjoint::cuda::col2im {
 template <bool kSplit, int kColumns, int kDepths>
 struct Multiplier {
   static constexpr int kSums = kColumns / 2;
-  static constexpr int kRead = kSplit ? 2 : kDepths;  // of a stage's depths at once
+  static constexpr int kRead = kSplit ? 2 : kDepths;  // of a stage's depths together
 
   const Col2imPlan& p;
   const Shared& shared;
@@ -52,7 +52,7 @@ struct Multiplier {
     }
   }
 
-  /// Begins the products of the values read. `accumulate`: 0 where sums begin with these products.
+  /// Begins the products of the values read. `accumulate`: 0 if sums begin with these products.
   __device__ __forceinline__ void multiply(std::uint64_t filter, int accumulate) {
     constexpr wgmma::Operand kTF32 = wgmma::Operand::kTF32;
     pin_operands();
@@ -115,7 +115,7 @@ struct Multiplier {
   }
 
   /// Begins a chunk's products. No path may bypass the code between the products still in flight at the end and
-  /// finish(), or the compiler waits for them at once.
+  /// finish(), or the compiler waits for them immediately.
   __device__ __forceinline__ void begin(int warp, int lane) {
     if constexpr (kSplit) {
 #pragma unroll

@@ -1,4 +1,4 @@
-// How the kernel for few output channels (kernel.cuh) stores its results, a row of positions at a time.
+// Stores the results of the kernel for few output channels (kernel.cuh), a row of positions at a time.
 #pragma once
 
 #include <adjoint/ops/conv/line/col2im/plan.h>

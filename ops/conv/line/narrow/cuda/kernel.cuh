@@ -88,7 +88,7 @@ __device__ __forceinline__ void add_stage(const NarrowPlan& p, const Shared& sha
 }
 
 /// Computes a thread's results again, by their definition. A product of zero, for a place outside the source or a tap
-/// that a phase lacks, is NaN if the other factor is infinite, so this is done where a sum came out as NaN.
+/// that a phase lacks, is NaN if the other factor is infinite, so this is done if a sum was NaN.
 template <class T, int kResults>
 __device__ __noinline__ void store_defined(const LinePlan& p, const LineTile& tile, const Operands<T>& operands,
                                            int first) {

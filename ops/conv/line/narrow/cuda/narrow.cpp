@@ -28,7 +28,7 @@ void run(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel narrow_conv{.name = "narrow_conv", .takes = takes, .run = run};
-const ConvKernel narrow_conv_transpose{.name = "narrow_conv_transpose", .takes = takes, .run = run};
+const ConvKernel narrow_conv{.name = "narrow_conv", .supports = takes, .run = run};
+const ConvKernel narrow_conv_transpose{.name = "narrow_conv_transpose", .supports = takes, .run = run};
 
 }  // namespace adjoint::cuda

@@ -39,7 +39,7 @@ struct Multiplier {
     }
   }
 
-  /// Begins products that each read the source `step` elements after the previous one. `accumulate`: 0 where their sums
+  /// Begins products that each read the source `step` elements after the previous one. `accumulate`: 0 if their sums
   /// begin with them.
   __device__ __forceinline__ void begin_products(const PackedPlan& p, std::uint64_t source, std::uint64_t filter,
                                                  int products, int step, int accumulate) {
@@ -76,12 +76,12 @@ struct Multiplier {
   __device__ __forceinline__ void multiply_tile(const PackedPlan& p, const Shared& shared) {
     const int stages = p.stages(), row_products = p.row_products();
     const std::uint32_t turns = p.filter_stays ? 0 : 1;
-    // Where a row is one product, the loop runs down a column of products without decisions.
+    // If a row is one product, the loop runs down a column of products without branches.
     const bool down = !kSplit && row_products == 1;
     const std::uint64_t source =
         wgmma::moved(wgmma::matrix_descriptor(ptx::shared_address(shared.packed), 16 * p.length), p.offset_place(0, 0));
     const std::uint64_t filter = wgmma::matrix_descriptor(ptx::shared_address(shared.filter), 16 * kPackedResults);
-    // Barriers of the data that the products in flight read; 0 for none.
+    // Barriers of the data that the products in flight read; 0: no barrier.
     std::uint32_t used_stage = 0, used_slot = 0;
     const auto release = [&] {
       if (used_slot != 0 && !p.filter_stays) ptx::mbarrier_arrive(used_slot);
@@ -108,7 +108,7 @@ struct Multiplier {
 #pragma unroll 1
           for (int i = 0; i < (down ? 1 : rows); ++i) {
             if constexpr (kSplit) {
-              // Sums wait to be added until others take their place, so the last sums are added here.
+              // Sums are added only when others replace them, so the last sums are added here.
               if (waiting) add_to_totals(AddSum{});
               waiting = true;
               wgmma::pin(sums);
@@ -182,8 +182,8 @@ __device__ __forceinline__ void multiply_and_store(
     const PackedTile tile = packed_tile(p, index);
     if (p.groups > 1 || index < kPackedTeams * tile_step()) fill_biases(p, tile, operands, biases, thread);
     multiplier.clear_totals();
-    // A barrier tells only two phases apart, so each team waits for a phase only after the other has seen the previous
-    // one.
+    // A barrier distinguishes only two phases, so each team waits for a phase only after the other has seen the
+    // previous one.
     ptx::mbarrier_wait(shared.begun, parity);
     multiplier.multiply_tile(p, shared);
     if (p.out_buffers == 1) ptx::mbarrier_wait(shared.stored, parity);

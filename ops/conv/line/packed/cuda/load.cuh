@@ -99,8 +99,8 @@ __device__ __forceinline__ void pack_elements(const PackedPlan& p, const Load& l
   }
 }
 
-/// Packs the stage that the copy engine left in `raw`. Halves are transposed by whole warps, eight elements of eight
-/// channels at once.
+/// Packs the stage that the copy engine left in `raw`. Whole warps transpose halves, eight elements of eight channels
+/// at a time.
 template <bool kSplit, class T>
 __device__ __forceinline__ void pack_raw(const PackedPlan& p, const T* raw, uint4* to, int thread) {
   if constexpr (sizeof(T) == 4) {

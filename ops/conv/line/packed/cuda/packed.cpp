@@ -35,9 +35,9 @@ std::size_t workspace_bytes(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel packed_conv{.name = "packed_conv", .takes = takes, .run = run, .workspace_bytes = workspace_bytes};
+const ConvKernel packed_conv{.name = "packed_conv", .supports = takes, .run = run, .workspace_bytes = workspace_bytes};
 const ConvKernel packed_conv_transpose{.name = "packed_conv_transpose",
-                                       .takes = takes,
+                                       .supports = takes,
                                        .run = run,
                                        .workspace_bytes = workspace_bytes};
 

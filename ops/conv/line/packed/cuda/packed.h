@@ -11,7 +11,7 @@ namespace adjoint::cuda {
 extern const ConvKernel packed_conv;
 extern const ConvKernel packed_conv_transpose;
 
-/// The problem's plan, or null if there is none.
+/// The problem's plan, or null if no plan fits.
 const PackedPlan* find_packed_plan(const ConvProblem& problem);
 
 /// Enqueues the plan's kernel for the problem on the device's current stream. There is one translation unit for each

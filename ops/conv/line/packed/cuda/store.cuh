@@ -1,4 +1,4 @@
-// How the kernel for few results a position and several taps (kernel.cuh) stores a tile: sums go from registers to
+// Stores a tile of the kernel for few results a position and several taps (kernel.cuh): sums go from registers to
 // shared memory, [result][position], and from there along the results' rows.
 #pragma once
 
@@ -83,7 +83,7 @@ struct Destination {
   const Operands<T>& operands;
   T* result;
   std::int64_t at;      // the same place in elements of `linear`
-  bool is_nan = false;  // whether a result was NaN
+  bool is_nan = false;  // true if a result was NaN
 
   __device__ __forceinline__ Destination(const Operands<T>& o, std::int64_t first)
       : operands(o), result(o.result + first), at(first) {}
@@ -146,7 +146,7 @@ __device__ __forceinline__ void store_phases(const PackedPlan& p, const float* o
 }
 
 /// Stores the channels of two neighbouring positions without phases, as pairs, kBatch at a time while that many are
-/// left; returns whether a result was NaN.
+/// left; returns true if a result was NaN.
 template <int kPitch, int kBatch, class T>
 __device__ __forceinline__ bool store_pairs(const PackedPlan& p, const float*& out, T*& result, int& left) {
   struct alignas(2 * sizeof(T)) Pair {
@@ -169,8 +169,8 @@ __device__ __forceinline__ bool store_pairs(const PackedPlan& p, const float*& o
 }
 
 /// Computes the results of one position and phase of the columns again, by their definition. A product of zero, for a
-/// place outside the source or a missing tap, is NaN if the other factor is infinite, so this is done where a result
-/// came out as NaN.
+/// place outside the source or a missing tap, is NaN if the other factor is infinite, so this is done if a result was
+/// NaN.
 template <class T>
 __device__ __forceinline__ void store_defined(const PackedPlan& p, std::int64_t group, const Operands<T>& operands,
                                               const LinePlace& grid, const line::ResultPlace& place, int phase_w) {
@@ -185,8 +185,7 @@ __device__ __forceinline__ void store_defined(const PackedPlan& p, std::int64_t 
   }
 }
 
-/// Whether two neighbouring positions' results are adjacent so that one store reaches both, and their sums are
-/// adjacent, too.
+/// True if two neighbouring positions' results are adjacent, so that one store reaches both, and their sums are, too.
 template <class T>
 __device__ __forceinline__ bool stores_pairs(const PackedPlan& p, const Operands<T>& operands) {
   return p.h.phases * p.w.phases == 1 && p.out_stack() == 1 && (p.w.result | p.w.shift) % 2 == 0 &&

@@ -21,7 +21,7 @@
 
 namespace adjoint::cuda::pipeline_weight {
 
-/// wgmma's operand whose eights of positions lie `eight_bytes` apart, and its panels of 64 channels `panel_bytes`.
+/// wgmma's operand whose eights of positions are `eight_bytes` apart, and its panels of 64 channels `panel_bytes`.
 __device__ __forceinline__ std::uint64_t panel_descriptor(std::uint32_t shared_address, int eight_bytes,
                                                           int panel_bytes) {
   return (wgmma::swizzled_descriptor(shared_address, eight_bytes) & ~(std::uint64_t{0x3fff} << 16)) |
@@ -103,7 +103,7 @@ __device__ __forceinline__ void multiply_and_store(const PipelineWeightPlan& p, 
 #pragma unroll
     for (int i = 0; i < kTaps; ++i) of_tap[i] = wgmma::moved(image, taps[i].shift * kLineUnits);
     float sums[kTaps][kColumns / 2] = {};
-    std::uint32_t used = 0;  // the barrier of the slot that products in flight read; 0 for none
+    std::uint32_t used = 0;  // the barrier of the slot that products in flight read; 0: no barrier
     int accumulate = 0;
 #pragma unroll
     for (int i = 0; i < kTaps; ++i) wgmma::pin(sums[i]);
@@ -142,7 +142,7 @@ __device__ __forceinline__ void multiply_and_store(const PipelineWeightPlan& p, 
   }
 }
 
-/// kSharedRows: the rows of a sample's strip whose image rows a team's taps share; 0 if they share none.
+/// kSharedRows: the rows of a sample's strip whose image rows a team's taps share; 0: no shared rows.
 template <Arithmetic kArithmetic, int kTeams, int kColumns, int kTaps, int kSharedRows>
 __global__ void __launch_bounds__((kTeams + 1) * kTeam, 1)
     pipeline_weight_kernel(const __grid_constant__ PipelineWeightPlan p, const __grid_constant__ Operands operands) {
@@ -164,6 +164,8 @@ __global__ void __launch_bounds__((kTeams + 1) * kTeam, 1)
   __syncthreads();
   constexpr int kThreads = (kTeams + 1) * kTeam, kLoaderRegisters = kTransposes ? 56 : 40;
   constexpr int kRegisters = multiplier_registers(kThreads, kTeam, kLoaderRegisters);
+  if (threadIdx.x < p.sets_divider.divisor()) ptx::prefetch(operands.image[p.set_list[threadIdx.x].box.phase]);
+  if (threadIdx.x == 64) ptx::prefetch(operands.feature);
   ptx::wait_for_earlier_kernels();
   const int team = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / kTeam, 0);
   if (team == kTeams) {

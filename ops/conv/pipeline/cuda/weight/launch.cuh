@@ -12,8 +12,13 @@ namespace adjoint::cuda {
 
 template <Arithmetic kArithmetic, int kTaps, int kSharedRows = 0>
 auto pipeline_weight_kernel_of(const PipelineWeightPlan& plan) {
-  return plan.columns == 128 ? pipeline_weight::pipeline_weight_kernel<kArithmetic, 2, 128, kTaps, kSharedRows>
-                             : pipeline_weight::pipeline_weight_kernel<kArithmetic, 3, 64, kTaps, kSharedRows>;
+  const auto narrow = pipeline_weight::pipeline_weight_kernel<kArithmetic, 3, 64, kTaps, kSharedRows>;
+  if constexpr (kArithmetic == Arithmetic::kTF32 && kTaps == 3) {
+    return narrow;  // the only form that is planned
+  } else {
+    return plan.columns == 128 ? pipeline_weight::pipeline_weight_kernel<kArithmetic, 2, 128, kTaps, kSharedRows>
+                               : narrow;
+  }
 }
 
 template <class Encode>

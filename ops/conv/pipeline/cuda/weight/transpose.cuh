@@ -16,15 +16,15 @@ namespace adjoint::cuda::pipeline_weight {
 inline constexpr int kChunk = 16, kChunksOfLine = kPipelineLineBytes / kChunk;  // bytes that swizzles move as one
 inline constexpr int kChunkFloats = 4;
 
-/// What shared memory holds at a shared address.
+/// The contents of shared memory at a shared address.
 template <class T>
 __device__ __forceinline__ T& shared_value(std::uint32_t address) {
   unsigned char* const smem = ptx::dynamic_smem();
   return *reinterpret_cast<T*>(smem + (address - ptx::shared_address(smem)));
 }
 
-/// Transposes the strips of the block's tiles; the threads of kTransposingWarps. Each takes squares of four positions
-/// by four channels. Eight neighbours take squares of a diagonal, so that neither reads nor writes meet in a bank.
+/// Transposes the strips of the block's tiles; the threads of kTransposingWarps. Each moves squares of four positions
+/// by four channels. Eight neighbours move squares of a diagonal, so that neither reads nor writes meet in a bank.
 template <int kColumns>
 __device__ __forceinline__ void transpose_strips(const PipelineWeightPlan& p, const Shared& shared, int thread) {
   constexpr int kSquares = kColumns * kPipelineStrip * kWeightSteps / (kChunkFloats * kChunkFloats);
@@ -71,9 +71,9 @@ __device__ __forceinline__ void transpose_strips(const PipelineWeightPlan& p, co
   }
 }
 
-/// Where a lane finds its part of an operand: 64 image channels by eight positions. Of each warp's sixteen channels a
-/// lane's first is in one chunk of the box's line and its second in the next, and lanes 16 to 31 read four chunks
-/// further, so that eight channels of four positions are in 32 banks.
+/// A lane's part of an operand: 64 image channels by eight positions. Of each warp's sixteen channels a lane's first is
+/// in one chunk of the box's line and its second in the next, and lanes 16 to 31 read four chunks further, so that
+/// eight channels of four positions are in 32 banks.
 struct ImageFragment {
   std::uint32_t line;  // of the warp's 32 channels, at position 0 of the box in slot 0
   int position, chunk, within;
@@ -89,7 +89,7 @@ struct ImageFragment {
   __device__ __forceinline__ void load(int first, std::uint32_t (&a)[4]) const {
     const int at = first + position;
     const std::uint32_t own = line + at * kPipelineLineBytes + (chunk ^ at % 8) * kChunk + within;
-    // Four positions on, the swizzle takes the chunk four places away.
+    // Four positions on, the swizzle selects the chunk four places away.
     const std::uint32_t on = (own ^ 4 * kChunk) + 4 * kPipelineLineBytes;
     a[0] = shared_value<std::uint32_t>(own);
     a[1] = shared_value<std::uint32_t>(own ^ kChunk);
@@ -102,8 +102,8 @@ struct ImageFragment {
   }
 };
 
-/// What a team multiplies of a strip: groups of products that follow each other, each of its image operands.
-/// Without shared rows a group is a step's taps, or one of them where registers hold no more operands.
+/// A team's products of a strip: groups of products that follow each other, each of its image operands. Without shared
+/// rows a group is a step's taps, or one of them if registers hold no more operands.
 template <int kColumns, int kTaps, int kSharedRows>
 struct StripGroups {
   static constexpr bool kShares = kSharedRows > 0;
@@ -112,7 +112,7 @@ struct StripGroups {
   static constexpr int kGroups = kShares ? kWeightSteps / kRows * kImageRows : kWeightSteps * kGroupsOfStep;
   static_assert(kGroups % 2 == 0);  // operands alternate between two sets of registers
 
-  /// The step whose row of the feature the group's tap i multiplies, or -1 for none.
+  /// The step whose row of the feature the group's tap i multiplies, or -1: no row.
   static constexpr int step(int group, int i) {
     if (!kShares) return group / kGroupsOfStep;
     const int row = group % kImageRows - i;
@@ -147,7 +147,7 @@ __device__ __forceinline__ void multiply_transposed(const PipelineWeightPlan& p,
     for (int i = 0; i < kTaps; ++i) shift[i] = taps[i].shift;
     float sums[kTaps][kColumns / 2] = {};
     std::uint32_t a[2][Groups::kOperands][4];
-    std::uint32_t used = 0;  // the barrier of the transposed strip that products in flight read; 0 for none
+    std::uint32_t used = 0;  // the barrier of the transposed strip that products in flight read; 0: no barrier
 #pragma unroll
     for (int i = 0; i < kTaps; ++i) wgmma::pin(sums[i]);
 #pragma unroll 1

@@ -47,7 +47,7 @@ std::size_t workspace_bytes(const ConvProblem& problem) {
 }  // namespace
 
 const ConvKernel blocked_conv_weight{.name = "blocked_conv_weight",
-                                     .takes = takes,
+                                     .supports = takes,
                                      .run = run,
                                      .workspace_bytes = workspace_bytes};
 

@@ -1,6 +1,6 @@
 // conv_weight on Hopper's tensor cores from copies of both operands in channel blocks (weight/blocks_plan.h), for many
-// channels: bfloat16, float16. Zeros stand between the rows and images of both copies, and are multiplied: infinity or
-// NaN in either operand may reach every tap between the value's channel and those of the other.
+// channels: bfloat16, float16. Both copies have zeros between rows and images, which are multiplied: infinity or NaN in
+// either operand may reach every tap between the value's channel and those of the other.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/arithmetic.h>
@@ -11,7 +11,7 @@ namespace adjoint::cuda {
 
 extern const ConvKernel blocked_conv_weight;
 
-/// The problem's plan, or null if there is none.
+/// The problem's plan, or null if no plan fits.
 const BlockedWeightPlan* find_blocked_weight_plan(const ConvProblem& problem);
 
 /// Memory for a call's copies and sums, of the plan's sizes.

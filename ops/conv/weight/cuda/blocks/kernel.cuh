@@ -72,7 +72,7 @@ __device__ __forceinline__ void copy_boxes(const BlockedWeightPlan& p, const Ten
 #pragma unroll 1
   for (int index = static_cast<int>(blockIdx.x); index < p.tiles(); index += static_cast<int>(gridDim.x)) {
     const BlockedWeightTile tile = blocked_weight_tile(p, index);
-    // For the tile's units: whether a box of rows, and of columns, begins, and its place in the copies.
+    // For the tile's units: if a box of rows, and of columns, begins, and its place in the copies.
     bool begins_row[kWeightTileUnits], begins_column[kWeightTileUnits];
     int first[kWeightTileUnits], row_block[kWeightTileUnits], column_block[kWeightTileUnits], bytes = 0;
 #pragma unroll
@@ -167,7 +167,7 @@ __device__ __forceinline__ void multiply_and_store(const BlockedWeightPlan& p, c
       of_columns[i] = wgmma::moved(columns, boxes.column * (p.column_bytes() / 16) + (p.rows_are_image ? 0 : shift));
     }
     float values[kUnits][64] = {};
-    std::uint32_t used = 0;  // the barrier of the stage that products in flight read; 0 for none
+    std::uint32_t used = 0;  // the barrier of the stage that products in flight read; 0: no barrier
     int accumulate = 0;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) wgmma::pin(values[i]);

@@ -1,7 +1,7 @@
-// How stages of conv_weight that are boxes are filled, by one warpgroup: one thread asks the copy engine for them,
-// which rounds float32 to tf32 and zeroes elements outside. Split float32 is copied unchanged, and three warps split
-// the feature's once it has arrived. If an operand does not begin at a multiple of 16 bytes, they copy element by
-// element to the same places, so that an address does not affect the bits.
+// Fills stages of conv_weight that are boxes, by one warpgroup: one thread requests them from the copy engine, which
+// rounds float32 to tf32 and zeroes elements outside. Split float32 is copied unchanged, and three warps split the
+// feature's once it has arrived. If an operand does not begin at a multiple of 16 bytes, they copy element by element
+// to the same places, so that an address does not affect the bits.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>

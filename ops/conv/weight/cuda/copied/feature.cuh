@@ -1,4 +1,4 @@
-// How conv_weight's wgmma kernel places the feature in shared memory, in the order of wgmma's 128-byte swizzle.
+// Places the feature of conv_weight's wgmma kernel in shared memory, in the order of wgmma's 128-byte swizzle.
 #pragma once
 
 #include <adjoint/core/cuda/ptx.cuh>

@@ -1,4 +1,4 @@
-// How conv_weight's wgmma kernel copies the image to shared memory: raw rows, split into planes by the stride.
+// Copies the image of conv_weight's wgmma kernel to shared memory: raw rows, split into planes by the stride.
 #pragma once
 
 #include <adjoint/core/cuda/ptx.cuh>
@@ -212,7 +212,8 @@ __device__ __forceinline__ void load_wgmma_image(const WeightPlan& p, const Wgmm
       return;
     }
   }
-  // Handles so many items at once (a power of two) that most loaders have one; the other loaders take further channels.
+  // Handles so many items together (a power of two) that most loaders have one; the other loaders copy further
+  // channels.
 #pragma unroll 1
   for (int begin = 0, log2_width; begin < items; begin += 1 << log2_width) {
     log2_width = min(31 - __clz(items - begin), 7);

@@ -1,6 +1,6 @@
-// How conv_weight's wgmma kernel fills shared memory: one warpgroup copies the image as raw rows, another the feature
-// in the order of wgmma's swizzle. Stages are a ring with a full and an empty mbarrier each; a stage is full once every
-// thread of both warpgroups has arrived.
+// Fills the shared memory of conv_weight's wgmma kernel: one warpgroup copies the image as raw rows, another the
+// feature in the order of wgmma's swizzle. Stages are a ring with a full and an empty mbarrier each; a stage is full
+// once every thread of both warpgroups has arrived.
 //
 // wgmma would truncate float32 to tf32, so once a thread's own copies of features have landed, it rounds or splits them
 // in place, while later stages' copies are in flight.

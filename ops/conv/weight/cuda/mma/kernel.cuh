@@ -20,7 +20,7 @@ namespace weight {
 inline constexpr int kThreads = 256;
 inline constexpr int kWarps = 8;
 
-/// A warp takes every eighth channel; its lanes run over the planes, rows and columns of a channel's stage.
+/// A warp copies every eighth channel; its lanes run over the planes, rows and columns of a channel's stage.
 template <int kSize, int kVector>
 __device__ __forceinline__ void load_image(const WeightPlan& p, const WeightWork& work, const WeightStage& at,
                                            const unsigned char* image, unsigned char* smem, std::uint32_t smem_base,

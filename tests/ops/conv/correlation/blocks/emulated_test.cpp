@@ -138,7 +138,7 @@ TYPED_TEST(BlockedEmulation, TilesOfFewPositionsAreExact) {
   EXPECT_TRUE(this->tiles.contains("128 x 128 in halves"));
 }
 
-// Rows that boxes would take, written by threads.
+// Rows that boxes could write, written by threads.
 TYPED_TEST(BlockedEmulation, ResultsThatAreReadAgainAreExact) {
   if (TypeParam::kDType != kFloat32) GTEST_SKIP() << "halves leave so in any case";
   this->read_again = true;

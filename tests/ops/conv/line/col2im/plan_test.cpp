@@ -93,10 +93,11 @@ TEST(Col2imPlan, EveryProductReachesItsResultOnce) {
   int plans = 0, column_tiles = 0, row_tiles = 0;
   int seed = 0;
   for (ConvCase c : small_conv_cases()) {
+    if (c.rank == 3) continue;
     c.in_channels = 1 + ++seed % 5;
     c.out_channels = 1 + seed % 3;
     c.groups = 1;
-    if (seed % 7 == 0) c.input[1] += 300;
+    if (seed % 7 == 0) c.input.w += 300;
     SCOPED_TRACE(c);
     const ConvGeometry g = geometry(c);
     for (const bool transposed : {false, true}) {
@@ -120,7 +121,7 @@ TEST(Col2imPlan, ReadsMeetInNoBank) {
   ASSERT_TRUE(cuda::plan_col2im(
       geometry({.in_channels = 56, .out_channels = 1, .input = {9, 70}, .kernel = {9, 9}, .stride = {3, 3}}), true,
       Arithmetic::kTF32, {}, p));
-  // Sixteen lanes read eight bytes each at once: lane / 4 is a pair of columns, lane % 4 one of two channels.
+  // Sixteen lanes read eight bytes each together: lane / 4 is a pair of columns, lane % 4 one of two channels.
   for (const int odd : {0, 1}) {
     for (int half = 0; half < 2; ++half) {
       std::set<int> banks;

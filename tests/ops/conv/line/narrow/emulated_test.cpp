@@ -1,5 +1,5 @@
 // The kernel for few results a position on the emulator: exact on small integers in every dtype, at any address and in
-// any order of execution, with NaN and infinity where the oracle puts them.
+// any order of execution, with NaN and infinity where the oracle has them.
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <cuda_runtime.h>
 #include <adjoint/ops/conv/line/narrow/cuda/launch.cuh>
@@ -40,21 +40,22 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   if (plan.h.shift > 0 || plan.w.shift > 0) reached.insert("shifted grid");
 }
 
-/// Few channels of the result, so that each number of results a position comes up.
+/// Few channels of the result, so that each number of results a position occurs.
 ConvCase narrow_case(std::uint64_t seed) {
   ConvCase c = random_case(seed);
   const auto channels = static_cast<std::int64_t>(1 + seed % 5);
-  for (std::size_t axis = 0; axis < 2; ++axis) c.stride[axis] = seed % 3 == 0 ? 1 : c.stride[axis];
+  for (std::size_t axis = 0; axis < 2; ++axis) c.stride.in_plane(axis) = seed % 3 == 0 ? 1 : c.stride.in_plane(axis);
   (seed % 2 == 0 ? c.in_channels : c.out_channels) = c.groups * channels;
   for (std::size_t axis = 0; axis < 2; ++axis) {
-    c.output_padding[axis] = std::min(c.output_padding[axis], std::max(c.stride[axis], c.dilation[axis]) - 1);
+    c.output_padding.in_plane(axis) =
+        std::min(c.output_padding.in_plane(axis), std::max(c.stride.in_plane(axis), c.dilation.in_plane(axis)) - 1);
   }
   return c;
 }
 
 bool is_possible(const ConvCase& c) {
-  const Extent2 out = output_extents(c);
-  return out[0] >= 1 && out[1] >= 1;
+  const Extents out = output_extents(c);
+  return out.h >= 1 && out.w >= 1;
 }
 
 template <class T>

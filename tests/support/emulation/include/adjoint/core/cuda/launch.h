@@ -23,7 +23,7 @@ struct LaunchGeometry {
 template <class... Params>
 void allow_smem(void (*)(Params...), std::size_t /*smem_bytes*/) {}
 
-/// Of the order of execution of launches to come.
+/// The order of execution of later launches.
 inline std::uint64_t emulated_seed = 0;
 
 /// Runs kernel(args...) in clusters; does nothing if the grid is empty.

@@ -45,6 +45,10 @@ inline void store_shared_pair(std::uint32_t address, float first, float second) 
   const float values[2] = {first, second};
   std::memcpy(emulation::shared_pointer(address), values, sizeof(values));
 }
+inline void store_shared_quad(std::uint32_t address, const float* values) {
+  if (address % 16 != 0) throw std::runtime_error("emulated st.shared.v4.f32: unaligned");
+  std::memcpy(emulation::shared_pointer(address), values, 4 * sizeof(float));
+}
 inline std::uint32_t load_shared_half(std::uint32_t address) {
   if (address % 2 != 0) throw std::runtime_error("emulated ld.shared.u16: unaligned");
   return *reinterpret_cast<const std::uint16_t*>(emulation::shared_pointer(address));
@@ -218,9 +222,15 @@ inline void mbarrier_arrive_in_cluster(std::uint32_t barrier) {
   auto* smem = emulation::dynamic_smem((barrier >> 24) - 1);
   emulation::mbarrier_update(*reinterpret_cast<emulation::MBarrier*>(smem + (barrier & 0xffffffU)), 1, 0);
 }
+inline void load_cluster_quad(float (&values)[4], std::uint32_t address) {
+  if (address % 16 != 0) throw std::runtime_error("emulated ld.shared::cluster.v4.f32: unaligned");
+  std::memcpy(values, emulation::dynamic_smem((address >> 24) - 1) + (address & 0xffffffU), sizeof(values));
+}
 inline int cluster_rank() { return static_cast<int>(emulation::current().rank); }
 inline void cluster_barrier() { emulation::cluster_barrier(); }
 inline void fence_async_proxy() {}
+inline void prefetch(const void* /*address*/) {}
+inline void prefetch(const TensorMap& /*map*/) {}
 
 template <int kRegisters>
 void raise_register_limit() {}

@@ -12,7 +12,7 @@ struct DeviceGuard {
   explicit DeviceGuard(int /*device*/) {}
 };
 
-/// For launches to come.
+/// For later launches.
 inline int emulated_multiprocessors = 3;
 inline int multiprocessor_count(int /*device*/) { return emulated_multiprocessors; }
 

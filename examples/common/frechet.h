@@ -1,18 +1,21 @@
-// How far generated pictures are from real ones: the Frechet distance of Heusel, Ramsauer, Unterthiner, Nessler,
+// The distance of generated pictures from real ones: the Frechet distance of Heusel, Ramsauer, Unterthiner, Nessler,
 // Hochreiter ("GANs trained by a two time-scale update rule converge to a local Nash equilibrium", 2017), of features
 // of a classifier of the built-in pictures instead of Inception's. Its numbers are comparable only with one another.
 #pragma once
 
-#include "common/drawn.h"
+#include "common/squares.h"
+#include "common/state.h"
+#include "common/training.h"
 
 #include <adjoint/core/tensor/tensor.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/sequential.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
-namespace gan {
+namespace examples {
 
 /// Mean and covariance of rows.
 struct Gaussian {
@@ -29,7 +32,7 @@ class Classifier : public adjoint::nn::Module {
  public:
   /// A classifier of the pictures of `drawn`, which must outlive it. The initial weights are always the same; draws
   /// from no default generator.
-  explicit Classifier(const examples::DrawnSet& drawn);
+  explicit Classifier(const DrawnSet& drawn);
   /// Pictures (N, 3, 32, 32) in [-1, 1] -> (N, 64).
   adjoint::Tensor features(const adjoint::Tensor& pictures) const;
   /// -> scores (N, C) of the set's C classes.
@@ -42,9 +45,40 @@ class Classifier : public adjoint::nn::Module {
   double accuracy(adjoint::Device device) const;
 
  private:
-  const examples::DrawnSet& drawn_;
+  const DrawnSet& drawn_;
   adjoint::nn::Child<adjoint::nn::Sequential> body_;
   adjoint::nn::Child<adjoint::nn::Linear> out_;
 };
 
-}  // namespace gan
+/// The distance of made pictures from a source's: from all pictures of a user's, or from `count` drawn ones.
+class FrechetMeasure {
+ public:
+  /// The source must outlive this. The classifier is trained before the first measurement, for `classifier_steps`.
+  FrechetMeasure(const SquareSource& source, std::int64_t classifier_steps, std::int64_t count, adjoint::Device device);
+  /// Adds the classifier.
+  void add_to(State& state);
+
+  /// The number of drawn pictures that are compared, and of made ones that should be.
+  std::int64_t count() const { return count_; }
+  /// Of pictures (N, 3, 32, 32), uint8.
+  double distance(const adjoint::Tensor& pictures);
+  /// The distance of as many other drawn pictures, after the first measurement; none for a user's pictures.
+  Values baselines() const;
+  /// The classifier's accuracy on drawn pictures.
+  double accuracy();
+
+ private:
+  void prepare();
+  Gaussian gaussian(const adjoint::Tensor& pictures) const;
+  /// Pictures to compare with, uint8: the user's, or drawn ones from number `first` on.
+  adjoint::Tensor compared(std::uint64_t first) const;
+
+  const SquareSource& source_;
+  std::int64_t classifier_steps_, count_;
+  adjoint::Device device_;
+  Classifier classifier_;
+  bool fitted_ = false;
+  std::optional<Gaussian> real_;
+};
+
+}  // namespace examples

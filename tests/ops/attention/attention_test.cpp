@@ -1,9 +1,9 @@
-// Attention where a query sees no key.
+// Attention with a query that sees no key.
 #include <adjoint/core/autograd/gradcheck.h>
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/tensor/random.h>
+#include <adjoint/ops/attention/attention.h>
 #include <adjoint/ops/elementwise/elementwise.h>
-#include <adjoint/ops/matmul/attention.h>
 #include <adjoint/tests/support/values.h>
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ Tensor made(const Shape& shape, DType dtype) { return Tensor::randn(shape, {.dty
 
 bool all_finite(const Tensor& x) { return isfinite(x).all().item<bool>(); }
 
-// Row 0 of 3 sees key 1 of 2 only, and row 2 both; row 1 sees none.
+// Row 0 of 3 sees key 1 of 2 only, and row 2 both; row 1 sees no key.
 Tensor mask_of(DType dtype) {
   const Tensor seen = Tensor::from_vector<double>({0, 1, 0, 0, 1, 1}, {3, 2}, {.dtype = kBool});
   return dtype == kBool ? seen : where(seen, Tensor::full({1}, 0.5, {.dtype = dtype}), kBlind);

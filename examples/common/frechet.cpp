@@ -1,6 +1,6 @@
-#include "frechet.h"
+#include "common/frechet.h"
 
-#include "common/squares.h"
+#include "common/tested.h"
 
 #include <adjoint/core/autograd/tape.h>
 #include <adjoint/core/base/error.h>
@@ -20,16 +20,15 @@
 #include <algorithm>
 #include <cmath>
 
-namespace gan {
+namespace examples {
 namespace {
 
 namespace nn = adjoint::nn;
 using adjoint::Tensor;
-using examples::drawn_batch;
 
 constexpr std::int64_t kFeatures = 64, kBatch = 64, kTests = 1000;
 constexpr std::uint64_t kSeed = 20171212;
-// The first indices into the series of drawn pictures. They lie apart from those of training and measurement.
+// The first indices into the series of drawn pictures. They differ from those of training and measurement.
 constexpr std::uint64_t kTestPictures = std::uint64_t{1} << 62U, kFitPictures = std::uint64_t{3} << 61U;
 
 /// A symmetric matrix, row by row: eigenvalues, and vectors as columns, by Jacobi's rotations.
@@ -85,7 +84,7 @@ Tensor root(const std::vector<double>& of, std::int64_t n) {
 Gaussian gaussian_of(const Tensor& features) {
   if (features.dim() != 2 || features.size(0) < 2)
     throw adjoint::Error(
-        fmt::format("gan: features must be (N, D), N at least 2; got {}", to_string(features.shape())));
+        fmt::format("gaussian_of: features must be (N, D), N at least 2; got {}", to_string(features.shape())));
   const Tensor x = features.to(adjoint::kCPU).to(adjoint::kFloat64);
   const Tensor mean = adjoint::mean(x, {0}), centred = x - mean;
   const Tensor covariance =
@@ -96,7 +95,7 @@ Gaussian gaussian_of(const Tensor& features) {
 double frechet_distance(const Gaussian& a, const Gaussian& b) {
   const std::size_t n = a.mean.size();
   if (b.mean.size() != n)
-    throw adjoint::Error(fmt::format("gan: frechet_distance: both must have {} features; got {}", n, b.mean.size()));
+    throw adjoint::Error(fmt::format("frechet_distance: both must have {} features; got {}", n, b.mean.size()));
   // (A B)^(1/2) has the trace of (A^(1/2) B A^(1/2))^(1/2), which is symmetric.
   const auto size = static_cast<std::int64_t>(n);
   const Tensor of_a = root(a.covariance, size);
@@ -111,7 +110,7 @@ double frechet_distance(const Gaussian& a, const Gaussian& b) {
   return std::max(distance, 0.0);
 }
 
-Classifier::Classifier(const examples::DrawnSet& drawn)
+Classifier::Classifier(const DrawnSet& drawn)
     : Module("Classifier"),
       drawn_(drawn),
       body_([this] {
@@ -162,4 +161,52 @@ double Classifier::accuracy(adjoint::Device device) const {
   return static_cast<double>(right) / static_cast<double>(kTests);
 }
 
-}  // namespace gan
+FrechetMeasure::FrechetMeasure(const SquareSource& source, std::int64_t classifier_steps, std::int64_t count,
+                               adjoint::Device device)
+    : source_(source),
+      classifier_steps_(classifier_steps),
+      count_(tested(count)),
+      device_(device),
+      classifier_(source.drawn) {
+  classifier_.to(device);
+  classifier_.eval();
+}
+
+void FrechetMeasure::add_to(State& state) {
+  state.add("classifier", classifier_);
+  state.add("fitted", fitted_);
+}
+
+Tensor FrechetMeasure::compared(std::uint64_t first) const {
+  return source_.pictures.defined() ? source_.pictures : to_bytes(drawn_batch(source_.drawn, first, count_));
+}
+
+Gaussian FrechetMeasure::gaussian(const Tensor& pictures) const {
+  constexpr std::int64_t kAtOnce = 256;
+  return gaussian_of(in_parts(pictures, kAtOnce, [&](const Tensor& part) {
+    return classifier_.features(to_signed(part.to(device_))).to(adjoint::kCPU);
+  }));
+}
+
+void FrechetMeasure::prepare() {
+  if (!fitted_) classifier_.fit(classifier_steps_, device_);
+  fitted_ = true;
+  if (!real_) real_ = gaussian(compared(0));
+}
+
+double FrechetMeasure::distance(const Tensor& pictures) {
+  prepare();
+  return frechet_distance(*real_, gaussian(pictures));
+}
+
+Values FrechetMeasure::baselines() const {
+  if (source_.pictures.defined() || !real_) return {};
+  return {{"other real pictures", frechet_distance(*real_, gaussian(compared(static_cast<std::uint64_t>(count_))))}};
+}
+
+double FrechetMeasure::accuracy() {
+  prepare();
+  return classifier_.accuracy(device_);
+}
+
+}  // namespace examples

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <adjoint/core/tensor/tensor.h>
-#include <adjoint/ops/matmul/attention.h>
+#include <adjoint/ops/attention/attention.h>
 
 #include <cstdint>
 
