@@ -3,12 +3,12 @@
 
     bench/channels_last.py [--layers everyday] [--batches 4,16] [--precisions bfloat16,tf32] [--cases vgg] [--out FILE]
 
-The program runs the 2-D layers of bench/layers/<layers>.csv, and times forward, input gradient and weight gradient each
-alone. Both sides get images and gradients in torch.channels_last. PyTorch gets its filter in it too; adjoint.torch gets
-its filter as its modules keep it after to(memory_format=torch.channels_last), or as --filter says. Both sides take turns
-in one process, call by call, with a cold L2 and cudnn.benchmark. Times are medians of the GPU's time.
-compare_pytorch.py, whose functions this program uses, describes the floor. The program compares results with PyTorch's,
-and fails if they differ.
+The program runs the 2-D and 3-D layers of bench/layers/<layers>.csv, and times forward, input gradient and weight
+gradient each alone. Both sides get images and gradients in channels_last. PyTorch gets its filter in it too;
+adjoint.torch gets its filter as its modules keep it after to(memory_format=torch.channels_last), or as --filter says.
+PyTorch also gets volumes in the contiguous format, and its quicker one counts. The sides take turns in one process, call
+by call, with a cold L2 and cudnn.benchmark. Times are medians of the GPU's time. compare_pytorch.py, whose functions
+this program uses, describes the floor. The program compares results with PyTorch's, and fails if they differ.
 
 Layers without a batch of their own run at each of --batches. The program needs PyTorch with CUDA, and the shared
 library in ADJOINT_LIBRARY or build/. It writes --out, by default bench/results/channels_last.md.
@@ -48,23 +48,24 @@ def measure(layer, precision, rates, repeats, filter_choice):
     torch.manual_seed(0)
     shapes = (layer.input_shape, layer.weight_shape, layer.output_shape)
     x, w, dy = (torch.randn(shape, device="cuda", dtype=DTYPES[precision]) for shape in shapes)
-    name = "conv_transpose2d" if layer.transposed else "conv2d"
+    name = f"conv_transpose{layer.rank}d" if layer.transposed else f"conv{layer.rank}d"
     ours, theirs = getattr(adj, name), getattr(F, name)
+    call = lambda x, w: theirs(x, w, **layer.attributes)
+    sides = {"contiguous": (call, (x, w, dy))} if layer.rank == 3 else {}
     x, dy = channels_last(x), channels_last(dy)
-    sides = {
-        "adjoint": (lambda x, w: ours(x, w, **layer.attributes), (x, filter_of(layer, w, filter_choice), dy)),
-        "pytorch": (lambda x, w: theirs(x, w, **layer.attributes), (x, channels_last(w), dy)),
-    }
+    sides["adjoint"] = lambda x, w: ours(x, w, **layer.attributes), (x, filter_of(layer, w, filter_choice), dy)
+    sides["pytorch"] = call, (x, channels_last(w), dy)
     times = {}
     for part in OPERATORS:
         ms = milliseconds({side: part_call(part, *what) for side, what in sides.items()}, repeats)
-        times[part] = ms["adjoint"], ms["pytorch"], floor_ms(layer, precision, rates)
+        mine = ms.pop("adjoint")
+        times[part] = mine, min(ms.values()), floor_ms(layer, precision, rates)
     return times, difference(layer, sides)
 
 
 def read_layers(arguments):
     for layer in layers.read(arguments.layers):
-        if layer.rank == 2 and any(word in layer.name for word in arguments.cases.split(",")):
+        if layer.rank > 1 and any(word in layer.name for word in arguments.cases.split(",")):
             for batch in [layer.batch] if layer.batch else arguments.batches:
                 yield dataclasses.replace(layer, batch=batch)
 

@@ -116,7 +116,7 @@ def as_pictures(layer):
 
 def channels_last(tensor):
     tensor = tensor.unsqueeze(2) if tensor.dim() == 3 else tensor
-    return tensor.contiguous(memory_format=torch.channels_last)
+    return tensor.contiguous(memory_format=torch.channels_last_3d if tensor.dim() == 5 else torch.channels_last)
 
 
 def peers(layer, tensors, arguments):

@@ -60,7 +60,7 @@ def build(name, folder, on_gpu):
 
 
 def run(program, options):
-    """{(network, precision, layout, mode): (milliseconds, first loss, last loss)}."""
+    """{(network, precision, layout, mode): (milliseconds, first loss, last loss, peak of memory in MB)}."""
     print(f"{program} {' '.join(options)}", file=sys.stderr, flush=True)
     rows = [line.split() for line in
             subprocess.run([program, *options], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()]
@@ -74,11 +74,11 @@ def medians(samples):
 def differing_losses(ours, theirs):
     """Lines about cases whose losses are not those of libtorch's plain step in the same precision."""
     lines = []
-    for case, (_, *losses) in [*ours.items(), *theirs.items()]:
+    for case, (_, *losses, _) in [*ours.items(), *theirs.items()]:
         reference = theirs.get((case[0], case[1], LAYOUTS[0], "plain"))
         if reference is None:
             continue
-        for loss, wanted, tolerance in zip(losses, reference[1:], (FIRST_TOLERANCE, LAST_TOLERANCE)):
+        for loss, wanted, tolerance in zip(losses, reference[1:3], (FIRST_TOLERANCE, LAST_TOLERANCE)):
             if not abs(loss - wanted) <= tolerance * abs(wanted):
                 lines.append(f"{' '.join(case)}: loss {loss}, but libtorch's is {wanted}")
     return lines
@@ -132,10 +132,10 @@ def main():
 
     lines = [*table(("network", "precision", "step", "libtorch's quickest", "Adjoint contiguous",
                      "Adjoint channels_last", "libtorch / Adjoint"), compared(ours, theirs)), ""]
-    lines += table(("program", "network", "precision", "layout", "mode", "ms", "first loss", "last loss"),
-                   ((name, *case, f"{ms:.3f}", f"{first:.5f}", f"{last:.5f}")
+    lines += table(("program", "network", "precision", "layout", "mode", "ms", "first loss", "last loss", "peak MB"),
+                   ((name, *case, f"{ms:.3f}", f"{first:.5f}", f"{last:.5f}", f"{peak:.0f}")
                     for name, results in zip(PROGRAMS, (ours, theirs))
-                    for case, (ms, first, last) in results.items()))
+                    for case, (ms, first, last, peak) in results.items()))
     lines += ["", "milliseconds a step"]
     print("\n".join(lines))
     if arguments.out:

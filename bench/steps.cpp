@@ -34,23 +34,43 @@ nn::Sequential super_resolution(std::int64_t width) {
   return net;
 }
 
+struct Images {
+  using Conv = nn::Conv2d;
+  using ConvTranspose = nn::ConvTranspose2d;
+  using BatchNorm = nn::BatchNorm2d;
+  static Tensor halved(const Tensor& x) { return max_pool2d(x, 2); }
+};
+struct Volumes {
+  using Conv = nn::Conv3d;
+  using ConvTranspose = nn::ConvTranspose3d;
+  using BatchNorm = nn::BatchNorm3d;
+  static Tensor halved(const Tensor& x) { return max_pool3d(x, 2); }
+};
+
+template <class Of>
 nn::Sequential double_conv(std::int64_t in, std::int64_t out) {
-  return nn::Sequential{conv(in, out, false),  nn::BatchNorm2d(out), nn::ReLU(),
-                        conv(out, out, false), nn::BatchNorm2d(out), nn::ReLU()};
+  nn::Sequential net;
+  for (const std::int64_t channels : {in, out}) {
+    net.append(typename Of::Conv(channels, out, {.kernel_size = 3, .padding = 1, .bias = false}));
+    net.append(typename Of::BatchNorm(out));
+    net.append(nn::ReLU());
+  }
+  return net;
 }
 
+template <class Of>
 class UNet : public nn::Module {
  public:
-  explicit UNet(std::int64_t width) : out_(register_module("out", nn::Conv2d(width, 1, 1))) {
+  explicit UNet(std::int64_t width) : out_(register_module("out", typename Of::Conv(width, 1, 1))) {
     std::int64_t channels = 3;
     for (const std::int64_t multiple : steps::kMultiples) {
-      down_.append(double_conv(channels, multiple * width));
+      down_.append(double_conv<Of>(channels, multiple * width));
       channels = multiple * width;
     }
     for (std::size_t level = steps::kMultiples.size() - 1; level-- > 0;) {
       const std::int64_t out = steps::kMultiples[level] * width;
-      ups_.append(nn::ConvTranspose2d(channels, out, {.kernel_size = 2, .stride = 2}));
-      up_convs_.append(double_conv(2 * out, out));
+      ups_.append(typename Of::ConvTranspose(channels, out, {.kernel_size = 2, .stride = 2}));
+      up_convs_.append(double_conv<Of>(2 * out, out));
       channels = out;
     }
   }
@@ -59,7 +79,7 @@ class UNet : public nn::Module {
     Tensor x = down_[0](input);
     for (std::size_t level = 1; level < down_.size(); ++level) {
       skips.push_back(x);
-      x = down_[level](max_pool2d(x, 2));
+      x = down_[level](Of::halved(x));
     }
     for (std::size_t level = 0; level < ups_.size(); ++level) {
       x = up_convs_[level](cat({skips.back(), ups_[level](x)}, 1));
@@ -70,28 +90,38 @@ class UNet : public nn::Module {
 
  private:
   using Convs = nn::ModuleList<nn::Sequential>;
-  using Ups = nn::ModuleList<nn::ConvTranspose2d>;
+  using Ups = nn::ModuleList<typename Of::ConvTranspose>;
   nn::Child<Convs> down_ = register_module("down", Convs());
   nn::Child<Ups> ups_ = register_module("ups", Ups());
   nn::Child<Convs> up_convs_ = register_module("up_convs", Convs());
-  nn::Child<nn::Conv2d> out_;
+  nn::Child<typename Of::Conv> out_;
 };
+
+nn::Layer network(const Case& c) {
+  if (c.is_sr()) return super_resolution(c.width);
+  return c.rank == 2 ? nn::Layer(UNet<Images>(c.width)) : nn::Layer(UNet<Volumes>(c.width));
+}
 
 struct Adjoint {
   static std::vector<std::string> modes(bool) { return {"plain", "graph"}; }
   static void synchronize(bool on_gpu) { adjoint::synchronize(on_gpu ? kCUDA : kCPU); }
+  static std::size_t peak_bytes(bool on_gpu) {
+    const std::size_t peak = memory_stats(on_gpu ? kCUDA : kCPU).peak;
+    reset_peak_memory_stats(on_gpu ? kCUDA : kCPU);
+    return peak;
+  }
 
   class Training {
    public:
     Training(const Case& c, bool on_gpu)
         : case_(c),
-          net_(c.is_sr() ? nn::Layer(super_resolution(c.width)) : nn::Layer(UNet(c.width))),
+          net_(network(c)),
           batch_{Tensor::from_vector(steps::input_values(c), Shape(c.input())),
                  Tensor::from_vector(steps::target_values(c), Shape(c.target()))} {
       const Device device = on_gpu ? kCUDA : kCPU;
       std::size_t index = 0;
       for (auto& [name, parameter] : net_.named_parameters()) {
-        if (parameter.dim() == 4) {
+        if (parameter.dim() > 1) {
           const steps::Extents shape(parameter.shape().begin(), parameter.shape().end());
           parameter.copy_(Tensor::from_vector(steps::filter_values(shape, index++), parameter.shape()));
         } else if (name.ends_with("bias")) {

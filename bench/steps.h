@@ -1,15 +1,17 @@
-// Times whole training steps of two networks: one protocol for Adjoint and for libtorch, so that both do the same work.
+// Times whole training steps of three networks: one protocol for Adjoint and for libtorch, so that both do the same
+// work.
 //
-//   bench_steps [--networks sr,unet] [--precisions tf32,bf16] [--layouts contiguous,channels_last]
+//   bench_steps [--networks sr,unet,unet3d] [--precisions tf32,bf16] [--layouts contiguous,channels_last]
 //               [--modes plain,graph] [--device cuda] [--width N] [--batch N] [--size N] [--steps N] [--warmup N]
 //               [--tiny]
 //
-// sr: super-resolution by 2 with 8 residual blocks, L1 loss. unet: a U-Net of 4 levels with BatchNorm, binary cross
-// entropy of logits. Both train by Adam, on one batch. tf32 is float32 with products in TF32; bf16 is autocast to
-// bfloat16, with float32 weights. --tiny: sizes that a CPU trains in seconds.
+// sr: super-resolution by 2 with 8 residual blocks, L1 loss. unet and unet3d: a U-Net of 4 levels with BatchNorm, on
+// images and on volumes, binary cross entropy of logits. All train by Adam, on one batch. tf32 is float32 with products
+// in TF32; bf16 is autocast to bfloat16, with float32 weights. --tiny: sizes that a CPU trains in seconds.
 //
-// A framework gives modes(on_gpu), the kinds of step that it has; synchronize(on_gpu); and Training(case, on_gpu), with
-// step(), which does not wait for the device, and loss(), the last step's, which waits.
+// A framework gives modes(on_gpu), the kinds of step that it has; synchronize(on_gpu); peak_bytes(on_gpu), the most
+// memory of live tensors and workspaces since the last call, or 0 if it does not count them; and Training(case,
+// on_gpu), with step(), which does not wait for the device, and loss(), the last step's, which waits.
 #pragma once
 
 #include <algorithm>
@@ -34,20 +36,35 @@ constexpr std::array<std::int64_t, 5> kMultiples = {1, 2, 4, 8, 8};  // unet's c
 constexpr std::int64_t kBatchesOfSteps = 6;                          // the median is taken over these
 constexpr double kLearningRate = 1e-4;
 
+/// A network, and what it trains on unless an option says otherwise.
+struct Network {
+  std::string name;
+  int rank;  // spatial axes
+  std::int64_t batch, size, width;
+};
+inline const std::array<Network, 3> kNetworks = {
+    {{"sr", 2, 8, 256, 64}, {"unet", 2, 16, 256, 64}, {"unet3d", 3, 2, 96, 32}}};
+
 /// A network's training.
 struct Case {
-  std::string network;    // "sr" or "unet"
+  std::string network;  // of kNetworks
+  int rank = 2;
   std::string precision;  // "tf32" or "bf16"
   std::string layout;     // "contiguous" or "channels_last"
   std::string mode;       // one of Framework::modes()
-  std::int64_t batch = 0, size = 0, width = 64;
+  std::int64_t batch = 0, size = 0, width = 0;
 
   bool is_sr() const { return network == "sr"; }
   bool bf16() const { return precision == "bf16"; }
   bool channels_last() const { return layout == "channels_last"; }
   bool graphed() const { return mode == "graph"; }
-  Extents input() const { return {batch, 3, size, size}; }
-  Extents target() const { return is_sr() ? Extents{batch, 3, 2 * size, 2 * size} : Extents{batch, 1, size, size}; }
+  Extents input() const { return shape(3, size); }
+  Extents target() const { return is_sr() ? shape(3, 2 * size) : shape(1, size); }
+  Extents shape(std::int64_t channels, std::int64_t extent) const {
+    Extents result{batch, channels};
+    result.resize(static_cast<std::size_t>(rank) + 2, extent);
+    return result;
+  }
 };
 
 inline std::int64_t elements(const Extents& shape) {
@@ -86,10 +103,10 @@ inline std::vector<float> filter_values(const Extents& shape, std::size_t index)
 }
 
 struct Options {
-  std::vector<std::string> networks{"sr", "unet"}, precisions{"tf32", "bf16"}, layouts{"contiguous", "channels_last"},
-      modes;
+  std::vector<std::string> networks{"sr", "unet", "unet3d"}, precisions{"tf32", "bf16"},
+      layouts{"contiguous", "channels_last"}, modes;
   bool on_gpu = true;
-  std::int64_t width = 64, batch = 0, size = 256, steps = 30, warmup = 10;  // batch 0: 8 for sr, 16 for unet
+  std::int64_t width = 0, batch = 0, size = 0, steps = 30, warmup = 10;  // 0: the network's own
 };
 
 inline std::vector<std::string> split(const std::string& text) {
@@ -135,10 +152,12 @@ inline Options parse(int argc, char** argv) {
   return o;
 }
 
-/// Prints a row: the case, the median milliseconds of a step, and the losses of the first step and the last.
+/// Prints a row: the case, the median milliseconds of a step, the losses of the first step and the last, and the peak
+/// of memory in MB.
 template <class Framework>
 void run(const Case& c, const Options& o) {
   using Clock = std::chrono::steady_clock;
+  Framework::peak_bytes(o.on_gpu);
   typename Framework::Training training(c, o.on_gpu);
   training.step();
   const double first = training.loss();
@@ -154,8 +173,9 @@ void run(const Case& c, const Options& o) {
                  static_cast<double>(together));
   }
   std::nth_element(ms.begin(), ms.begin() + std::ssize(ms) / 2, ms.end());
-  std::printf("%s %s %s %s %.4f %.6f %.6f\n", c.network.c_str(), c.precision.c_str(), c.layout.c_str(), c.mode.c_str(),
-              ms[ms.size() / 2], first, training.loss());
+  std::printf("%s %s %s %s %.4f %.6f %.6f %.0f\n", c.network.c_str(), c.precision.c_str(), c.layout.c_str(),
+              c.mode.c_str(), ms[ms.size() / 2], first, training.loss(),
+              static_cast<double>(Framework::peak_bytes(o.on_gpu)) / 1e6);
   std::fflush(stdout);
 }
 
@@ -164,14 +184,18 @@ int run_all(int argc, char** argv) {
   try {
     const Options o = parse(argc, argv);
     const std::vector<std::string> has = Framework::modes(o.on_gpu);
-    for (const std::string& network : o.networks) {
-      if (network != "sr" && network != "unet") throw std::invalid_argument("steps: no network '" + network + "'");
-      const std::int64_t batch = o.batch > 0 ? o.batch : network == "sr" ? 8 : 16;
+    for (const std::string& name : o.networks) {
+      const auto found =
+          std::find_if(kNetworks.begin(), kNetworks.end(), [&](auto& each) { return each.name == name; });
+      if (found == kNetworks.end()) throw std::invalid_argument("steps: no network '" + name + "'");
+      const auto chosen = [](std::int64_t option, std::int64_t own) { return option > 0 ? option : own; };
       for (const std::string& precision : o.precisions) {
         for (const std::string& layout : o.layouts) {
           for (const std::string& mode : has) {
             if (!o.modes.empty() && std::find(o.modes.begin(), o.modes.end(), mode) == o.modes.end()) continue;
-            run<Framework>({network, precision, layout, mode, batch, o.size, o.width}, o);
+            run<Framework>({name, found->rank, precision, layout, mode, chosen(o.batch, found->batch),
+                            chosen(o.size, found->size), chosen(o.width, found->width)},
+                           o);
           }
         }
       }

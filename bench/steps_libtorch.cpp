@@ -8,6 +8,7 @@
 #include <ATen/autocast_mode.h>
 #ifdef ADJOINT_BENCH_TORCH_CUDA
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #endif
@@ -51,22 +52,45 @@ struct SuperResolutionImpl : nn::Module {
 };
 TORCH_MODULE(SuperResolution);
 
+struct Images {
+  static constexpr std::size_t kRank = 2;
+  using Conv = nn::Conv2d;
+  using ConvTranspose = nn::ConvTranspose2d;
+  using BatchNorm = nn::BatchNorm2d;
+  static Tensor halved(const Tensor& x) { return torch::max_pool2d(x, 2); }
+};
+struct Volumes {
+  static constexpr std::size_t kRank = 3;
+  using Conv = nn::Conv3d;
+  using ConvTranspose = nn::ConvTranspose3d;
+  using BatchNorm = nn::BatchNorm3d;
+  static Tensor halved(const Tensor& x) { return torch::max_pool3d(x, 2); }
+};
+
+template <class Of>
 nn::Sequential double_conv(std::int64_t in, std::int64_t out) {
-  return nn::Sequential(conv(in, out, false), nn::BatchNorm2d(out), nn::ReLU(), conv(out, out, false),
-                        nn::BatchNorm2d(out), nn::ReLU());
+  nn::Sequential net;
+  for (const std::int64_t channels : {in, out}) {
+    net->push_back(typename Of::Conv(nn::ConvOptions<Of::kRank>(channels, out, 3).padding(1).bias(false)));
+    net->push_back(typename Of::BatchNorm(out));
+    net->push_back(nn::ReLU());
+  }
+  return net;
 }
 
-struct UNetImpl : nn::Module {
-  explicit UNetImpl(std::int64_t width) : out(register_module("out", nn::Conv2d(nn::Conv2dOptions(width, 1, 1)))) {
+template <class Of>
+struct UNet : nn::Module {
+  explicit UNet(std::int64_t width)
+      : out(register_module("out", typename Of::Conv(nn::ConvOptions<Of::kRank>(width, 1, 1)))) {
     std::int64_t channels = 3;
     for (const std::int64_t multiple : steps::kMultiples) {
-      down->push_back(double_conv(channels, multiple * width));
+      down->push_back(double_conv<Of>(channels, multiple * width));
       channels = multiple * width;
     }
     for (std::size_t level = steps::kMultiples.size() - 1; level-- > 0;) {
       const std::int64_t half = steps::kMultiples[level] * width;
-      ups->push_back(nn::ConvTranspose2d(nn::ConvTranspose2dOptions(channels, half, 2).stride(2)));
-      up_convs->push_back(double_conv(2 * half, half));
+      ups->push_back(typename Of::ConvTranspose(nn::ConvTransposeOptions<Of::kRank>(channels, half, 2).stride(2)));
+      up_convs->push_back(double_conv<Of>(2 * half, half));
       channels = half;
     }
   }
@@ -75,10 +99,10 @@ struct UNetImpl : nn::Module {
     Tensor x = down[0]->as<nn::Sequential>()->forward(input);
     for (std::size_t level = 1; level < down->size(); ++level) {
       skips.push_back(x);
-      x = down[level]->as<nn::Sequential>()->forward(torch::max_pool2d(x, 2));
+      x = down[level]->as<nn::Sequential>()->forward(Of::halved(x));
     }
     for (std::size_t level = 0; level < ups->size(); ++level) {
-      const Tensor up = ups[level]->as<nn::ConvTranspose2d>()->forward(x);
+      const Tensor up = ups[level]->template as<typename Of::ConvTranspose>()->forward(x);
       x = up_convs[level]->as<nn::Sequential>()->forward(torch::cat({skips.back(), up}, 1));
       skips.pop_back();
     }
@@ -88,9 +112,8 @@ struct UNetImpl : nn::Module {
   nn::ModuleList down = register_module("down", nn::ModuleList());
   nn::ModuleList ups = register_module("ups", nn::ModuleList());
   nn::ModuleList up_convs = register_module("up_convs", nn::ModuleList());
-  nn::Conv2d out;
+  typename Of::Conv out;
 };
-TORCH_MODULE(UNet);
 
 /// Autocast to bfloat16 while it lives.
 class Autocast {
@@ -196,15 +219,28 @@ struct Libtorch {
   static void synchronize(bool on_gpu) {
     if (on_gpu) torch::cuda::synchronize();
   }
+  static std::size_t peak_bytes(bool on_gpu) {
+    if (!on_gpu) return 0;
+#ifdef ADJOINT_BENCH_TORCH_CUDA
+    const auto peak = c10::cuda::CUDACachingAllocator::getDeviceStats(0).allocated_bytes[0].peak;
+    c10::cuda::CUDACachingAllocator::resetPeakStats(0);
+    return static_cast<std::size_t>(peak);
+#else
+    return 0;
+#endif
+  }
 
   class Training {
    public:
     Training(const Case& c, bool on_gpu) : case_(c), on_gpu_(on_gpu) {
       if (c.is_sr())
         net_ = nn::AnyModule(SuperResolution(c.width));
+      else if (c.rank == 2)
+        net_ = nn::AnyModule(std::make_shared<UNet<Images>>(c.width));
       else
-        net_ = nn::AnyModule(UNet(c.width));
-      const auto format = c.channels_last() ? torch::MemoryFormat::ChannelsLast : torch::MemoryFormat::Contiguous;
+        net_ = nn::AnyModule(std::make_shared<UNet<Volumes>>(c.width));
+      const auto last = c.rank == 2 ? torch::MemoryFormat::ChannelsLast : torch::MemoryFormat::ChannelsLast3d;
+      const auto format = c.channels_last() ? last : torch::MemoryFormat::Contiguous;
       const torch::Device device(on_gpu ? torch::kCUDA : torch::kCPU);
       const auto moved = [&](const std::vector<float>& values, const steps::Extents& shape) {
         return torch::tensor(values).view(shape).to(device).contiguous(format);
@@ -216,7 +252,7 @@ struct Libtorch {
       const torch::NoGradGuard no_grad;
       for (const auto& named : net_.ptr()->named_parameters()) {
         Tensor parameter = named.value();
-        if (parameter.dim() == 4)
+        if (parameter.dim() > 1)
           parameter.set_data(moved(steps::filter_values(parameter.sizes().vec(), index++), parameter.sizes().vec()));
         else if (named.key().size() >= 4 && named.key().substr(named.key().size() - 4) == "bias")
           parameter.zero_();

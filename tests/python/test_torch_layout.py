@@ -93,10 +93,10 @@ class LayoutTest(unittest.TestCase):
                     torch.testing.assert_close(mine, reference, rtol=0, atol=0)
 
     def test_channels_last_comes_back_so(self):
-        last = torch.channels_last
         for device in DEVICES:
             for ours, theirs, x, w, b, case in problems(device, torch.float64):
-                if x.dim() != 4:
+                last = native.last_format(x.dim())
+                if last is None:
                     continue
                 for formats in ((last, None), (None, last), (last, last)):
                     results = []
@@ -201,12 +201,14 @@ class LayoutTest(unittest.TestCase):
         # In half precision and with channels that fill 16 bytes neither the forward pass nor a gradient makes copies.
         if "cuda" not in DEVICES or torch.cuda.get_device_capability()[0] != 9:
             self.skipTest("needs a GPU of sm_90")
-        last = torch.channels_last
-        for dtype, kind in itertools.product((torch.bfloat16, torch.float16), ("conv2d", "conv_transpose2d")):
+        kinds = ("conv2d", "conv_transpose2d", "conv3d", "conv_transpose3d")
+        for dtype, kind in itertools.product((torch.bfloat16, torch.float16), kinds):
             ours, theirs = (getattr(module, kind) for module in (adj, torch.nn.functional))
-            x = integers(4, 64, 64, 66, dtype=torch.float64, device="cpu")
-            w = integers(*((72, 64, 3, 3) if kind == "conv2d" else (64, 72, 4, 4)), dtype=torch.float64, device="cpu")
-            case = {"stride": 1 if kind == "conv2d" else 2, "padding": 1}
+            extents = (64, 66) if kind.endswith("2d") else (10, 20, 22)
+            channels, taps, stride = ((64, 72), 4, 2) if "transpose" in kind else ((72, 64), 3, 1)
+            x = integers(4, 64, *extents, dtype=torch.float64, device="cpu")
+            w = integers(*channels, *[taps] * len(extents), dtype=torch.float64, device="cpu")
+            case, last = {"stride": stride, "padding": 1}, native.last_format(x.dim())
             exact = [t.requires_grad_() for t in (x, w)]
             y = theirs(*exact, **case)
             seed = torch.arange(y.numel(), dtype=y.dtype).remainder(5).view_as(y) - 2

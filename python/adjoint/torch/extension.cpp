@@ -58,20 +58,20 @@ std::atomic<int> precision{ADJOINT_PRECISION_FLOAT32};
 
 // ---- Kernels
 
-/// The format in which conv_weight may write its result. Its caller must accept a contiguous result too: copies may
-/// replace a kernel, and a compiler may return one.
-thread_local at::MemoryFormat filter_format = at::MemoryFormat::Contiguous;
+/// True if conv_weight may write its result in channels_last. Its caller must accept a contiguous result too: copies
+/// may replace a kernel, and a compiler may return one.
+thread_local bool filter_to_last = false;
 
-/// Sets filter_format while it lives.
+/// Sets filter_to_last while it lives.
 class FilterFormat {
  public:
-  explicit FilterFormat(at::MemoryFormat format) : before_(std::exchange(filter_format, format)) {}
-  ~FilterFormat() { filter_format = before_; }
+  explicit FilterFormat(bool to_last) : before_(std::exchange(filter_to_last, to_last)) {}
+  ~FilterFormat() { filter_to_last = before_; }
   FilterFormat(const FilterFormat&) = delete;
   FilterFormat& operator=(const FilterFormat&) = delete;
 
  private:
-  at::MemoryFormat before_;
+  bool before_;
 };
 
 bool is_activated(const Steps& steps) { return steps.activation.kind != 0; }
@@ -81,8 +81,10 @@ bool is_activated(const Steps& steps) { return steps.activation.kind != 0; }
 Tensor run_in_channels_last(Role yields, const Problem& problem, const Tensor& first, const Tensor& second,
                             const Tensor& bias, const Steps& steps) {
   const adjoint_context context = context_of(kNames[yields], first, precision.load(std::memory_order_relaxed));
+  const bool to_last = yields != kFilter || filter_to_last;
+  const at::MemoryFormat format = to_last ? last_format(first.dim()) : at::MemoryFormat::Contiguous;
+  Tensor out = at::empty(problem.shape, first.options().memory_format(format));
   if (yields == kFilter) {
-    Tensor out = at::empty(problem.shape, first.options().memory_format(filter_format));
     const int status = adjoint_conv_weight_channels_last(&context, &problem.geometry, is_channels_last(out),
                                                          first.data_ptr(), second.data_ptr(), out.data_ptr());
     TORCH_CHECK(status >= 0, adjoint_last_error());
@@ -90,7 +92,6 @@ Tensor run_in_channels_last(Role yields, const Problem& problem, const Tensor& f
   }
   const bool filter_is_last = !second.is_neg() && is_channels_last(second);
   const Tensor b = filter_is_last ? second : plain(second), c = bias.defined() ? plain(bias) : bias;
-  Tensor out = at::empty(problem.shape, first.options().memory_format(at::MemoryFormat::ChannelsLast));
   const auto function = yields == kImage ? &adjoint_conv_transpose_channels_last : &adjoint_conv_channels_last;
   const int status =
       function(&context, &problem.geometry, steps.frozen, is_activated(steps) ? &steps.activation : nullptr,
@@ -113,8 +114,8 @@ Tensor run(Role yields, const Tensor& first, const Tensor& second, const Tensor&
   const Tensor a = plain(first), b = plain(second);
   const Tensor c = bias.defined() ? plain(bias) : bias;
   const bool lies_both_ways =
-      channels_last && (problem.shape[1] == 1 || (problem.shape[2] == 1 && problem.shape[3] == 1));
-  const auto format = lies_both_ways ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+      channels_last && (problem.shape[1] == 1 || c10::multiply_integers(IntArrayRef(problem.shape).slice(2)) == 1);
+  const at::MemoryFormat format = lies_both_ways ? last_format(a.dim()) : at::MemoryFormat::Contiguous;
   Tensor out = at::empty(problem.shape, a.options().memory_format(format));
   const adjoint_context context = context_of(kNames[yields], a, precision.load(std::memory_order_relaxed));
   const void* const added = c.defined() ? c.data_ptr() : nullptr;
@@ -278,7 +279,7 @@ struct Backward : public torch::autograd::Node {
     const bool is_wrapped = grad.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
     const bool channels_last = !is_wrapped && asks_for_channels_last(grad);
     const bool is_read_as_it_lies = channels_last && may_be_read_as_it_lies(grad, precision);
-    if (!is_wrapped && !is_read_as_it_lies) grad = laid(grad, at::MemoryFormat::Contiguous);  // one copy for all
+    if (!is_wrapped && !is_read_as_it_lies) grad = laid(grad, false);  // one copy for all
     const Steps steps{stride, padding, dilation, groups, {}, nullptr};
     const auto known = [&](Role role) { return role == yields ? grad : roles[0] == role ? tensors[0] : tensors[1]; };
     for (std::size_t i = 0; i < 2; ++i) {
@@ -288,11 +289,11 @@ struct Backward : public torch::autograd::Node {
       const Extents size = roles[i] == kFilter ? spatial(tensors[i]) : roles[i] == kImage ? rest : Extents();
       const bool asks = roles[i] == kFilter ? !is_wrapped && asks_for_channels_last(tensors[i]) : channels_last;
       {
-        const FilterFormat format(asks ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous);
+        const FilterFormat format(asks);
         gradients[i] = call(roles[i], known(operands[0]), known(operands[1]), Tensor(), steps, size);
       }
       if (roles[i] == kFeature) gradients[i] = cut(gradients[i], tensors[i], rest);
-      if (asks) gradients[i] = laid(gradients[i], at::MemoryFormat::ChannelsLast);
+      if (asks) gradients[i] = laid(gradients[i], true);
     }
     if (num_outputs() > 2 && task_should_compute_output(2)) {
       constexpr int64_t kAxes[] = {0, 2, 3, 4};  // all but the channels'
@@ -311,7 +312,7 @@ struct Backward : public torch::autograd::Node {
       result = result.slice_symint(at, SymInt(0), feature.sym_sizes()[at], SymInt(1));
     }
     if (result.is_same(gradient)) return result;
-    return result.contiguous(asks_for_channels_last(gradient) ? at::MemoryFormat::ChannelsLast
+    return result.contiguous(asks_for_channels_last(gradient) ? last_format(gradient.dim())
                                                               : at::MemoryFormat::Contiguous);
   }
 

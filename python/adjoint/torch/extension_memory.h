@@ -41,16 +41,23 @@ inline adjoint_context context_of(const char* name, const Tensor& tensor, int pr
   return {device, stream_of(tensor), dtype_of(name, tensor), precision};
 }
 
-/// Returns true if the tensor has channels_last's layout without gaps, and not the kernels' layout as well.
+/// Returns channels_last for a picture or volume, or the contiguous format for other numbers of axes.
+inline at::MemoryFormat last_format(int64_t dim) {
+  return dim == 4   ? at::MemoryFormat::ChannelsLast
+         : dim == 5 ? at::MemoryFormat::ChannelsLast3d
+                    : at::MemoryFormat::Contiguous;
+}
+
+/// Returns true if the tensor is in channels_last without gaps, and not contiguous as well.
 inline bool is_channels_last(const Tensor& tensor) {
-  return tensor.dim() == 4 && !tensor.is_contiguous() && tensor.is_contiguous(at::MemoryFormat::ChannelsLast);
+  return !tensor.is_contiguous() && tensor.is_contiguous(last_format(tensor.dim()));
 }
 
 /// Returns true if the operand's strides ask for a result in channels_last. They may have gaps; for a tensor with both
 /// layouts, the strides of axes of extent 1 decide. An object that represents a batch of tensors has no storage, and
 /// only one layout.
 inline bool asks_for_channels_last(const Tensor& tensor) {
-  return tensor.has_storage() && tensor.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
+  return tensor.has_storage() && tensor.suggest_memory_format() != at::MemoryFormat::Contiguous;
 }
 
 /// Returns true if a kernel may be able to read the tensor in channels_last; the library decides. The tensor may be
@@ -59,8 +66,8 @@ inline bool may_be_read(const Tensor& tensor, int precision) {
   const at::ScalarType dtype = tensor.scalar_type();
   const bool is_rounded =
       dtype == at::kHalf || dtype == at::kBFloat16 || (dtype == at::kFloat && precision == ADJOINT_PRECISION_TF32);
-  return is_rounded && tensor.is_cuda() && tensor.has_storage() && tensor.dim() == 4 && !tensor.is_neg() &&
-         tensor.is_contiguous(at::MemoryFormat::ChannelsLast);
+  return is_rounded && tensor.is_cuda() && tensor.has_storage() && tensor.dim() >= 4 && !tensor.is_neg() &&
+         tensor.is_contiguous(last_format(tensor.dim()));
 }
 inline bool may_be_read_as_it_lies(const Tensor& tensor, int precision) {
   return may_be_read(tensor, precision) && is_channels_last(tensor);
@@ -70,7 +77,9 @@ inline bool may_be_read_as_it_lies(const Tensor& tensor, int precision) {
 inline Tensor copied(decltype(adjoint_copy_to_channels_last)* copy, const Tensor& tensor, at::MemoryFormat format) {
   Tensor out = at::empty(tensor.sizes(), tensor.options().memory_format(format));
   const adjoint_context context = context_of("adjoint", tensor, ADJOINT_PRECISION_FLOAT32);
-  TORCH_CHECK(copy(&context, tensor.sizes().data(), tensor.data_ptr(), out.data_ptr()) == 0, adjoint_last_error());
+  int64_t extents[4] = {tensor.size(0), tensor.size(1), 1, tensor.size(-1)};
+  for (int64_t axis = 2; axis + 1 < tensor.dim(); ++axis) extents[2] *= tensor.size(axis);
+  TORCH_CHECK(copy(&context, extents, tensor.data_ptr(), out.data_ptr()) == 0, adjoint_last_error());
   return out;
 }
 
@@ -84,20 +93,22 @@ inline Tensor plain(const Tensor& tensor) {
   return tensor.is_contiguous() ? tensor : tensor.contiguous();
 }
 
-/// Returns a contiguous tensor (N, C, H, W) in channels_last, without a copy if it has both layouts. Records nothing.
+/// Returns a contiguous picture or volume in channels_last, without a copy if it has both layouts. Records nothing.
 inline Tensor channels_last_of(const Tensor& tensor) {
-  if (tensor.is_contiguous(at::MemoryFormat::ChannelsLast)) return tensor;
-  return copied(adjoint_copy_to_channels_last, tensor, at::MemoryFormat::ChannelsLast);
+  const at::MemoryFormat format = last_format(tensor.dim());
+  return tensor.is_contiguous(format) ? tensor : copied(adjoint_copy_to_channels_last, tensor, format);
 }
 
 /// Makes a tensor contiguous, or a contiguous tensor channels_last. PyTorch makes the copy if it records it, as in a
 /// backward pass that is differentiated again, and if there is no memory, as under a transform or on the device meta.
-inline Tensor laid(const Tensor& tensor, at::MemoryFormat format) {
+inline Tensor laid(const Tensor& tensor, bool to_channels_last) {
   const bool recorded = c10::GradMode::is_enabled() && tensor.requires_grad();
   const bool is_memory =
       tensor.has_storage() && !tensor.is_meta() && !tensor.key_set().has(c10::DispatchKey::Functionalize);
-  if (recorded || !is_memory) return tensor.resolve_neg().contiguous(format);
-  return format == at::MemoryFormat::Contiguous ? plain(tensor) : channels_last_of(tensor);
+  if (recorded || !is_memory) {
+    return tensor.resolve_neg().contiguous(to_channels_last ? last_format(tensor.dim()) : at::MemoryFormat::Contiguous);
+  }
+  return to_channels_last ? channels_last_of(tensor) : plain(tensor);
 }
 
 }  // namespace adjoint_torch

@@ -8,7 +8,7 @@ from torch.nn.parameter import is_lazy
 from adjoint.torch.functional import (
     conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d, extended, is_compiling,
 )
-from adjoint.torch.native import asks_for_channels_last
+from adjoint.torch.native import asks_for_channels_last, last_format
 
 
 def may_stay_in_channels_last(module, tensor):
@@ -30,7 +30,7 @@ def hold_filters(module):
                 continue
             # A filter that has both layouts gets the strides of a contiguous one; one with gaps is a part of something
             # else.
-            if asks_for_channels_last(tensor) and tensor.is_contiguous(memory_format=torch.channels_last):
+            if asks_for_channels_last(tensor) and tensor.is_contiguous(memory_format=last_format(tensor.dim())):
                 tensor.data = tensor.data.contiguous().view(-1).view(tensor.shape)
 
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import math
 
 import torch
 from torch._prims_common import suggest_memory_format
@@ -58,26 +59,34 @@ def plain(tensor):
     return tensor.resolve_neg().contiguous()
 
 
+def last_format(dim):
+    """Returns PyTorch's memory format with channels last for a number of axes, or None if it has none."""
+    return {4: torch.channels_last, 5: torch.channels_last_3d}.get(dim)
+
+
 def channels_last(tensor):
-    """Returns a contiguous tensor (N, C, H, W) in torch.channels_last, without a copy if it has both layouts. Records
+    """Returns a contiguous picture or volume in channels_last, without a copy if it has both layouts. Records
     nothing."""
-    if tensor.is_contiguous(memory_format=torch.channels_last):
+    memory_format = last_format(tensor.dim())
+    if tensor.is_contiguous(memory_format=memory_format):
         return tensor
-    return _copied("adjoint_copy_to_channels_last", tensor, torch.channels_last)
+    return _copied("adjoint_copy_to_channels_last", tensor, memory_format)
 
 
-def laid(tensor, memory_format):
+def laid(tensor, to_channels_last):
     """Makes a tensor contiguous, or a contiguous tensor channels_last. PyTorch makes the copy if it records it, as in a
     backward pass that is differentiated again."""
     if torch.is_grad_enabled() and tensor.requires_grad:
+        memory_format = last_format(tensor.dim()) if to_channels_last else torch.contiguous_format
         return tensor.resolve_neg().contiguous(memory_format=memory_format)
-    return plain(tensor) if memory_format == torch.contiguous_format else channels_last(tensor)
+    return channels_last(tensor) if to_channels_last else plain(tensor)
 
 
 def _copied(function, tensor, memory_format):
     """Copies by the library, whose copies between these layouts take a fraction of the time of PyTorch's."""
     out = torch.empty_like(tensor, memory_format=memory_format)
-    where, shape = _where(tensor), library.Extents(*tensor.shape)
+    batch, channels, *rows, columns = tensor.shape
+    where, shape = _where(tensor), library.Extents(batch, channels, math.prod(rows), columns)
     library.call(function, where.address, ctypes.addressof(shape), tensor.data_ptr(), out.data_ptr())
     return out
 
@@ -88,38 +97,45 @@ def _where(tensor):
 
 
 def is_channels_last(tensor):
-    """Returns true if the tensor has torch.channels_last's layout without gaps, and not the kernels' layout as well."""
-    return not tensor.is_contiguous() and tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
+    """Returns true if the tensor is in channels_last without gaps, and not contiguous as well."""
+    return not tensor.is_contiguous() and _fits_channels_last(tensor)
+
+
+def _fits_channels_last(tensor):
+    memory_format = last_format(tensor.dim())
+    return memory_format is not None and tensor.is_contiguous(memory_format=memory_format)
 
 
 def asks_for_channels_last(*tensors):
     """Returns true if the result of these operands should be in channels_last: if the strides of one operand say so, as
     in PyTorch. They may have gaps; for a tensor with both layouts, the strides of axes of extent 1 decide."""
     for tensor in tensors:
-        if tensor.dim() == 4:
+        memory_format = last_format(tensor.dim())
+        if memory_format is not None:
             strides = tensor.stride()
             # The first half checks that channels fit in a row. The second, which is in Python, does not check this.
-            if strides[1] * tensor.shape[1] <= strides[3] and suggest_memory_format(tensor) == torch.channels_last:
+            if strides[1] * tensor.shape[1] <= strides[-1] and suggest_memory_format(tensor) == memory_format:
                 return True
     return False
 
 
 def may_be_read_as_it_lies(*tensors):
-    """Returns true if the tensors are in torch.channels_last, not all contiguous as well, and a kernel may be able to
+    """Returns true if the tensors are in channels_last, not all contiguous as well, and a kernel may be able to
     read them without copies; the library decides."""
     return any(map(is_channels_last, tensors)) and all(map(_may_be_read, tensors))
 
 
 def _may_be_read(tensor):
-    if tensor.device.type != "cuda" or tensor.is_neg() or not tensor.is_contiguous(memory_format=torch.channels_last):
+    if tensor.device.type != "cuda" or tensor.is_neg() or not _fits_channels_last(tensor):
         return False
     return tensor.dtype in (torch.float16, torch.bfloat16) or tensor.dtype == torch.float32 and _precision == "tf32"
 
 
-def _run_in_channels_last(function, geometry, shape, first, second, bias, activation, frozen, filter_format):
+def _run_in_channels_last(function, geometry, shape, first, second, bias, activation, frozen, filter_to_last):
     """Returns the result of operands that a kernel may read in place, or None if the library would copy them."""
     is_weight = function == "adjoint_conv_weight"
-    memory_format = filter_format if is_weight else torch.channels_last
+    to_last = filter_to_last if is_weight else True
+    memory_format = last_format(len(shape)) if to_last else torch.contiguous_format
     out = torch.empty(shape, dtype=first.dtype, device=first.device, memory_format=memory_format)
     if is_weight:
         addresses = [int(is_channels_last(out))]
@@ -136,24 +152,24 @@ def _run_in_channels_last(function, geometry, shape, first, second, bias, activa
 
 
 def lies_both_ways(shape):
-    """Returns true if pictures of the shape are both contiguous and in torch.channels_last."""
-    return shape[1] == 1 or shape[2] == shape[3] == 1
+    """Returns true if pictures or volumes of the shape are both contiguous and in channels_last."""
+    return shape[1] == 1 or math.prod(shape[2:]) == 1
 
 
 def run(function, geometry, shape, first, second, bias=None, activation=None, frozen=None,
-        filter_format=torch.contiguous_format):
+        filter_to_last=False):
     """Calls one of the library's operators; `geometry` is an address. If no kernel reads a tensor in place, it is
-    copied on the way in or out. frozen: the library.FrozenFilter of the filter `second`, or None. filter_format: the
-    format in which adjoint_conv_weight may write its result; where copies stand in for a kernel it is contiguous."""
+    copied on the way in or out. frozen: the library.FrozenFilter of the filter `second`, or None. filter_to_last:
+    adjoint_conv_weight may write its result in channels_last; where copies stand in for a kernel it is contiguous."""
     to_channels_last = function != "adjoint_conv_weight" and asks_for_channels_last(first, second)
     if may_be_read_as_it_lies(first) if to_channels_last else may_be_read_as_it_lies(first, second):
         out = _run_in_channels_last(function, geometry, shape, first, second, bias, activation, frozen,
-                                    filter_format)
+                                    filter_to_last)
         if out is not None:
             return out
     first, second = plain(first), plain(second)
     if to_channels_last and lies_both_ways(shape):
-        out = torch.empty(shape, dtype=first.dtype, device=first.device, memory_format=torch.channels_last)
+        out = torch.empty(shape, dtype=first.dtype, device=first.device, memory_format=last_format(len(shape)))
     else:
         out = first.new_empty(shape)
     where = _where(out)

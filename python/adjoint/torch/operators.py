@@ -70,7 +70,7 @@ class Operator:
         ordinary = is_ordinary((grad,))
         channels_last = ordinary and native.asks_for_channels_last(grad)
         if ordinary and not native.may_be_read_as_it_lies(grad):
-            grad = native.laid(grad, torch.contiguous_format)  # one copy for all operators that take it
+            grad = native.laid(grad, False)  # one copy for all operators that take it
         known = dict(zip(self.takes, operands), **{self.yields: grad})
         gradients = []
         for role, need in zip(self.takes, needs):
@@ -79,11 +79,11 @@ class Operator:
                 taken = [known[r] for r in operator.takes]
                 asks = ordinary and native.asks_for_channels_last(known[role]) if role == "filter" else channels_last
                 if asks and role == "filter" and is_unseen(taken):
-                    gradient = operator.run(problem, *taken, filter_format=torch.channels_last)
+                    gradient = operator.run(problem, *taken, filter_to_last=True)
                 else:
                     gradient = operator(problem, *taken)
                 if asks:
-                    gradient = native.laid(gradient, torch.channels_last)
+                    gradient = native.laid(gradient, True)
             gradients.append(gradient)
         if self.has_bias:
             gradients.append(grad.sum(problem.sum_axes) if needs[2] else None)

@@ -87,10 +87,11 @@ def _fake(operator):
         problem, tensors, _ = _split(operator, arguments)
         out = tensors[0].new_empty(problem.shapes[operator.yields])
         # PyTorch's own test comes first, because it accepts strides that a compiler does not know.
-        asking = [t for t in tensors[:2] if suggest_memory_format(t) == torch.channels_last]
+        last = native.last_format(out.dim())
+        asking = [t for t in tensors[:2] if last is not None and suggest_memory_format(t) == last]
         if operator.yields == "filter" or not native.asks_for_channels_last(*asking):
             return out
-        return out.to(memory_format=torch.channels_last)  # contiguous() keeps strides that fit both layouts
+        return out.to(memory_format=last)  # contiguous() keeps strides that fit both layouts
 
     return fake
 
