@@ -30,8 +30,19 @@ inline constexpr int kSide = static_cast<int>(kTileBytes / sizeof(Bits));
 struct Transposition {
   std::int64_t size_a, size_b, in_stride_a, out_stride_b;
   std::uint32_t tiles_a, tiles_b;
-  detail::WideLoops<2> matrices;
+  StridedPlan<2> matrices;
 };
+
+// Where the i-th matrix begins, in result and source.
+__device__ void locate(const StridedPlan<2>& matrices, std::int64_t i, std::int64_t (&offsets)[2]) {
+  offsets[0] = offsets[1] = 0;
+  for (int axis = 0; axis < matrices.rank; ++axis) {
+    const std::int64_t quotient = axis + 1 == matrices.rank ? 0 : i / matrices.sizes[axis];
+    const std::int64_t position = i - quotient * matrices.sizes[axis];
+    i = quotient;
+    for (int n = 0; n < 2; ++n) offsets[n] += position * matrices.strides[n][axis];
+  }
+}
 
 // The place of a tile's element (b, a): rows of b whose 16-byte groups are permuted by b, so that threads that write
 // columns, and threads that read rows, use different banks.
@@ -58,7 +69,7 @@ __global__ void __launch_bounds__(kTileThreads)
   const std::int64_t first_a = std::int64_t{blockIdx.x % t.tiles_a} * kLength;
   const std::int64_t first_b = std::int64_t{rest % t.tiles_b} * kLength;
   std::int64_t offsets[2];
-  t.matrices.locate(rest / t.tiles_b, offsets);
+  locate(t.matrices, rest / t.tiles_b, offsets);
   const auto thread = static_cast<int>(threadIdx.x);
 
 #pragma unroll 1
@@ -142,7 +153,7 @@ bool copy_transposed(const StridedPlan<2>& plan, int device, const Bits* in, Bit
                         plan.strides[0][along],
                         static_cast<std::uint32_t>(tiles_a),
                         static_cast<std::uint32_t>(tiles_b),
-                        detail::WideLoops<2>(matrices)};
+                        matrices};
   const LaunchGeometry geometry{dim3(static_cast<unsigned>(blocks)), dim3(kTileThreads)};
   launch(packs ? transpose_tiles<Bits, kPack> : transpose_tiles<Bits, 1>, geometry, device, t, in, out);
   return true;

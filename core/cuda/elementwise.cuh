@@ -109,12 +109,10 @@ __global__ void __launch_bounds__(kElementwiseThreads)
   }
 }
 
-// Offsets of the i-th element in 32 bits, if they fit: divisions become multiplications.
+// Offsets of the i-th element in 32 bits, where divisions become multiplications.
 template <std::size_t N>
-struct NarrowLoops {
-  using Index = std::uint32_t;
-
-  explicit NarrowLoops(const StridedPlan<N>& plan) : rank(plan.rank) {
+struct StridedLoops {
+  explicit StridedLoops(const StridedPlan<N>& plan) : rank(plan.rank) {
     for (int axis = 0; axis < rank; ++axis) {
       sizes[axis] = Divider(static_cast<std::uint32_t>(plan.sizes[axis]));
       for (std::size_t n = 0; n < N; ++n) strides[n][axis] = static_cast<std::int32_t>(plan.strides[n][axis]);
@@ -130,7 +128,7 @@ struct NarrowLoops {
     }
     return true;
   }
-  __device__ void locate(Index i, std::int64_t (&offsets)[N]) const {
+  __device__ void locate(std::uint32_t i, std::int64_t (&offsets)[N]) const {
     std::int32_t narrow[N] = {};
 #pragma unroll
     for (int axis = 0; axis < static_cast<int>(kMaxRank); ++axis) {
@@ -149,26 +147,6 @@ struct NarrowLoops {
   int rank;
   Divider sizes[kMaxRank];
   std::int32_t strides[N][kMaxRank] = {};
-};
-
-template <std::size_t N>
-struct WideLoops {
-  using Index = std::int64_t;
-
-  explicit WideLoops(const StridedPlan<N>& p) : plan(p) {}
-  __device__ void locate(Index i, std::int64_t (&offsets)[N]) const {
-#pragma unroll
-    for (std::size_t n = 0; n < N; ++n) offsets[n] = 0;
-    for (int axis = 0; axis < plan.rank; ++axis) {
-      const std::int64_t quotient = axis + 1 == plan.rank ? 0 : i / plan.sizes[axis];
-      const std::int64_t position = i - quotient * plan.sizes[axis];
-      i = quotient;
-#pragma unroll
-      for (std::size_t n = 0; n < N; ++n) offsets[n] += position * plan.strides[n][axis];
-    }
-  }
-
-  StridedPlan<N> plan;
 };
 
 // Packs of V elements along the innermost axis, if each operand's elements there are neighbours, in either direction,
@@ -239,32 +217,32 @@ __device__ Loaded<T, kPacks, V> load_packs(const T* in, const std::int64_t (&off
 }
 
 // `count` packs of V elements, or single elements of any strides if V is 1.
-template <int V, int kPacks, std::size_t... I, class Loops, class F, class Out, class... In>
-__device__ void compute_strided(std::index_sequence<I...>, const Loops& loops, const Steps<1 + sizeof...(In)>& steps,
-                                const F& f, typename Loops::Index count, Out* out, const In*... in) {
-  using Index = typename Loops::Index;
-  const Index first = static_cast<Index>(blockIdx.x) * (kElementwiseThreads * kPacks) + threadIdx.x;
+template <int V, int kPacks, std::size_t... I, std::size_t N, class F, class Out, class... In>
+__device__ void compute_strided(std::index_sequence<I...>, const StridedLoops<N>& loops, const Steps<N>& steps,
+                                const F& f, std::uint32_t count, Out* out, const In*... in) {
+  const std::uint32_t first = blockIdx.x * (kElementwiseThreads * kPacks) + threadIdx.x;
   std::int64_t offsets[kPacks][1 + sizeof...(In)];
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
     // Past the end the last one is loaded again, and not stored.
-    const Index i = first + static_cast<Index>(p * kElementwiseThreads);
+    const std::uint32_t i = first + p * kElementwiseThreads;
     loops.locate(i < count ? i : count - 1, offsets[p]);
   }
   Pack<Out, V> results[kPacks];
   compute_packs(f, results, load_packs<V>(in, offsets, 1 + I, steps.of[1 + I])...);
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
-    if (first + static_cast<Index>(p * kElementwiseThreads) < count) {
+    if (first + p * kElementwiseThreads < count) {
       *reinterpret_cast<Pack<Out, V>*>(out + offsets[p][0]) = results[p];
     }
   }
 }
 
-template <int V, int kPacks, class Loops, class F, class Out, class... In>
+template <int V, int kPacks, class F, class Out, class... In>
 __global__ void __launch_bounds__(kElementwiseThreads)
-    elementwise_strided(const __grid_constant__ Loops loops, const __grid_constant__ Steps<1 + sizeof...(In)> steps,
-                        F f, typename Loops::Index count, Out* out, const In*... in) {
+    elementwise_strided(const __grid_constant__ StridedLoops<1 + sizeof...(In)> loops,
+                        const __grid_constant__ Steps<1 + sizeof...(In)> steps, F f, std::uint32_t count, Out* out,
+                        const In*... in) {
   compute_strided<V, kPacks>(std::index_sequence_for<In...>{}, loops, steps, f, count, out, in...);
 }
 
@@ -321,24 +299,37 @@ struct Elementwise<Out(In...)> {
 
   template <class F>
   static void run_strided(const F& f, const StridedPlan<kOperands>& plan, int device, Out* out, const In*... in) {
-    using Narrow = NarrowLoops<kOperands>;
-    using Wide = WideLoops<kOperands>;
-    if (!Narrow::fits(plan)) return launch_strided<1, 1, Wide>(f, plan, {}, device, out, in...);
+    if (!StridedLoops<kOperands>::fits(plan)) {
+      return run_halves(std::index_sequence_for<In...>{}, f, plan, device, out, in...);
+    }
     if constexpr (kPacksRows<F>) {
       PackedPlan<kOperands> packed;
       if (packs_rows<kVector>(plan, {{{out, sizeof(Out)}, {in, sizeof(In)}...}}, &packed)) {
-        return launch_strided<kVector, kPacksAThread<kVector>, Narrow>(f, packed.packs, packed.steps, device, out,
-                                                                       in...);
+        return launch_strided<kVector, kPacksAThread<kVector>>(f, packed.packs, packed.steps, device, out, in...);
       }
     }
-    launch_strided<1, kItemsAThread, Narrow>(f, plan, {}, device, out, in...);
+    launch_strided<1, kItemsAThread>(f, plan, {}, device, out, in...);
   }
 
-  template <int V, int kPacks, class Loops, class F>
+  // Cuts the longest axis in two, because kernels count in 32 bits.
+  template <std::size_t... I, class F>
+  static void run_halves(std::index_sequence<I...>, const F& f, const StridedPlan<kOperands>& plan, int device,
+                         Out* out, const In*... in) {
+    const auto axis = std::max_element(plan.sizes, plan.sizes + plan.rank) - plan.sizes;
+    const std::int64_t size = plan.sizes[axis], first = size / 2;
+    for (const std::int64_t begin : {std::int64_t{0}, first}) {
+      StridedPlan<kOperands> half = plan;
+      half.sizes[axis] = begin == 0 ? first : size - first;
+      half.numel = plan.numel / size * half.sizes[axis];
+      run_strided(f, half, device, out + begin * plan.strides[0][axis], in + begin * plan.strides[1 + I][axis]...);
+    }
+  }
+
+  template <int V, int kPacks, class F>
   static void launch_strided(const F& f, const StridedPlan<kOperands>& plan, const Steps<kOperands>& steps, int device,
                              Out* out, const In*... in) {
-    launch(elementwise_strided<V, kPacks, Loops, F, Out, In...>, covering_geometry((plan.numel + kPacks - 1) / kPacks),
-           device, Loops(plan), steps, f, static_cast<typename Loops::Index>(plan.numel), out, in...);
+    launch(elementwise_strided<V, kPacks, F, Out, In...>, covering_geometry((plan.numel + kPacks - 1) / kPacks), device,
+           StridedLoops<kOperands>(plan), steps, f, static_cast<std::uint32_t>(plan.numel), out, in...);
   }
 };
 

@@ -23,7 +23,7 @@ inline constexpr int kTogether = (kWays % 2 == 0 ? kWays : 1) * kNeighbours<Bits
 
 template <class Bits, int kWays, bool kJoined>
 __global__ void __launch_bounds__(kElementwiseThreads)
-    interleave(const __grid_constant__ NarrowLoops<2> loops, std::uint32_t count, std::int64_t apart_stride,
+    interleave(const __grid_constant__ StridedLoops<2> loops, std::uint32_t count, std::int64_t apart_stride,
                const Bits* __restrict__ in, Bits* __restrict__ out) {
   constexpr int W = kNeighbours<Bits, kWays>, J = kTogether<Bits, kWays>, kPieces = kWays * W / J;
   const std::uint32_t i = blockIdx.x * kElementwiseThreads + threadIdx.x;
@@ -88,8 +88,8 @@ bool copy_interleaved(const StridedPlan<2>& plan, int device, const Bits* in, Bi
     keep(axis, 1);
     packs = packs && plan.strides[kOne][axis] % J == 0 && plan.strides[kOther][axis] % W == 0;
   }
-  if (!packs || !NarrowLoops<2>::fits(plan)) return false;
-  launch(interleave<Bits, kWays, kJoined>, covering_geometry(rest.numel), device, NarrowLoops<2>(rest),
+  if (!packs || !StridedLoops<2>::fits(plan)) return false;
+  launch(interleave<Bits, kWays, kJoined>, covering_geometry(rest.numel), device, StridedLoops<2>(rest),
          static_cast<std::uint32_t>(rest.numel), apart_stride, in, out);
   return true;
 }

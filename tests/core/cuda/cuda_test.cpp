@@ -90,6 +90,31 @@ TEST_F(CoreCuda, StridedCopiesEqualTheCpus) {
   }
 }
 
+// Kernels count in 32 bits.
+TEST_F(CoreCuda, StridedCopiesHaveMoreThan32BitsOfElements) {
+  constexpr std::int64_t kRows = 3, kColumns = (std::int64_t{1} << 30) + 5;
+  try {
+    const Tensor pairs = Tensor::zeros({kRows, kColumns, 2}, {.dtype = kUInt8, .device = kCUDA});
+    const Tensor firsts = pairs.select(2, 0);
+    pairs.select(2, 1).fill_(9.0);
+    for (const std::int64_t row : {0, 1, 2}) {
+      for (const std::int64_t column : {std::int64_t{0}, kColumns / 2, kColumns - 1}) {
+        firsts.select(0, row).select(0, column).fill_(static_cast<double>(1 + row));
+      }
+    }
+    const Tensor copy = firsts.clone();
+    ASSERT_TRUE(copy.is_contiguous());
+    for (const std::int64_t row : {0, 1, 2}) {
+      for (const std::int64_t column : {std::int64_t{0}, kColumns / 2, kColumns - 1}) {
+        EXPECT_EQ(copy.select(0, row).select(0, column).item<std::int64_t>(), 1 + row);
+        EXPECT_EQ(copy.select(0, row).select(0, column == 0 ? 1 : column - 1).item<std::int64_t>(), 0);
+      }
+    }
+  } catch (const OutOfMemoryError&) {
+    GTEST_SKIP() << "needs 10 GB of the GPU's memory";
+  }
+}
+
 // Axes that change places: whole tiles and parts, of extents that 16 bytes divide and others.
 TEST_F(CoreCuda, TransposedCopiesEqualTheCpus) {
   for (const Shape& shape : {Shape{3, 144, 208}, Shape{2, 127, 131}, Shape{2, 64, 9}, Shape{1, 272, 64}}) {
