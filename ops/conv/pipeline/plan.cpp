@@ -13,44 +13,65 @@
 namespace adjoint::cuda {
 namespace {
 
-/// Lists the boxes and their taps, by the halos that the tile's box has around it; false if there are too many.
-bool list_taps(const PipelineGeometry& g, const std::vector<AxisTap> (&taps)[kPipelineAxes], PipelinePlan& plan) {
+/// The positions of a block's tile.
+PipelineAxes tile_size(const PipelinePlan& plan) {
+  return {1, 1, plan.rows(), kPipelineStrip * (plan.shares_filter ? kPipelineTeams : 1)};
+}
+
+/// True if the tap reads the plane of the source's phase in which the box lies.
+bool is_in(const PlacedTap& tap, const PipelineBox& box) {
+  return tap.source_phase == box.phase && tap.shift[0] == box.first[0] && tap.shift[1] == box.first[1];
+}
+
+/// Lists the boxes, and sizes them for the taps of any; false if there are too many or they reach too far.
+bool list_boxes(const std::vector<PlacedTap>& taps, PipelinePlan& plan) {
   plan.boxes = 0;
-  for (std::int64_t phase = 0; phase < plan.source.phases(); ++phase) {
-    const Extent3 places = phase_places(plan.source, phase);
-    PipelineBox box{.phase = static_cast<std::int16_t>(phase), .first = {}};
-    bool is_met = true;
-    for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
-      const Reach reach = reach_of(taps[axis], places[axis]);
-      is_met = is_met && !reach.is_empty();
-      if (is_met && std::abs(reach.first) > std::numeric_limits<std::int16_t>::max()) return false;
-      if (is_met) box.first[axis] = static_cast<std::int16_t>(reach.first);
+  Reach reach[kMostPipelineBoxes][2];  // of rows and columns
+  for (const PlacedTap& tap : taps) {
+    for (const std::int64_t shift : tap.shift) {
+      if (std::abs(shift) > std::numeric_limits<std::int16_t>::max()) return false;
     }
-    if (is_met) plan.box_list[plan.boxes++] = box;
+    int box = 0;
+    while (box < plan.boxes && !is_in(tap, plan.box_list[box])) ++box;
+    if (box == kMostPipelineBoxes) return false;
+    if (box == plan.boxes) {
+      const PipelineAxes extents = phase_extents(plan.source, tap.source_phase);
+      plan.box_list[plan.boxes++] = {.phase = static_cast<std::int16_t>(tap.source_phase),
+                                     .first = {static_cast<std::int16_t>(tap.shift[0]),
+                                               static_cast<std::int16_t>(tap.shift[1])}};
+      for (std::size_t axis = 0; axis < 2; ++axis) {
+        plan.box_planes[box][axis] = static_cast<std::int32_t>(extents[axis]);
+      }
+    }
+    for (int side = 0; side < 2; ++side) reach[box][side].add(tap.shift[static_cast<std::size_t>(2 + side)]);
   }
+  std::int64_t halo[2] = {};
+  for (int box = 0; box < plan.boxes; ++box) {
+    for (int side = 0; side < 2; ++side) {
+      plan.box_list[box].first[2 + side] = static_cast<std::int16_t>(reach[box][side].first);
+      halo[side] = std::max(halo[side], reach[box][side].halo());
+    }
+  }
+  const PipelineAxes size = tile_size(plan);
+  if (size[2] + halo[0] > kMostOfTensorBox || size[3] + halo[1] > kMostOfTensorBox) return false;
+  plan.box_rows = static_cast<std::int32_t>(size[2] + halo[0]);
+  plan.box_width = static_cast<std::int32_t>(size[3] + halo[1]);
+  return true;
+}
+
+/// Lists each box's taps; false if there are too many, or if a phase of the result has none.
+bool list_taps(const std::vector<PlacedTap>& taps, PipelinePlan& plan) {
   int count = 0;
   for (std::int64_t phase = 0; phase < plan.result.phases(); ++phase) {
-    const Extent3 results = phase_places(plan.result, phase);
     const int first = count;
     for (int b = 0; b < plan.boxes; ++b) {
       const PipelineBox& box = plan.box_list[b];
-      const Extent3 sources = phase_places(plan.source, box.phase);
       plan.first_tap[phase][b] = static_cast<std::uint8_t>(count);
-      const auto meets = [&](std::size_t axis, const AxisTap& tap) {
-        return tap.result_phase == results[axis] && tap.source_phase == sources[axis];
-      };
-      for (const AxisTap& z : taps[0]) {
-        for (const AxisTap& y : taps[1]) {
-          for (const AxisTap& x : taps[2]) {
-            if (!meets(0, z) || !meets(1, y) || !meets(2, x)) continue;
-            if (count == kMostPipelineTaps) return false;
-            const std::int64_t shift =
-                ((z.shift - box.first[0]) * plan.box_extents[1] + y.shift - box.first[1]) * plan.box_extents[2] +
-                x.shift - box.first[2];
-            plan.tap_list[count++] = {static_cast<std::uint16_t>((z.tap * g.kernel[1] + y.tap) * g.kernel[2] + x.tap),
-                                      static_cast<std::uint16_t>(shift)};
-          }
-        }
+      for (const PlacedTap& tap : taps) {
+        if (tap.result_phase != phase || !is_in(tap, box)) continue;
+        if (count == kMostPipelineTaps) return false;
+        const std::int64_t shift = (tap.shift[2] - box.first[2]) * plan.box_width + tap.shift[3] - box.first[3];
+        plan.tap_list[count++] = {static_cast<std::uint16_t>(tap.filter), static_cast<std::uint16_t>(shift)};
       }
       plan.first_tap[phase][b + 1] = static_cast<std::uint8_t>(count);
     }
@@ -69,7 +90,7 @@ int most_slice_taps(const PipelinePlan& plan, int phase) {
   for (int index = 0; index < plan.slices; ++index) {
     int taps = 0;
     for (PipelineSlice next = pipeline_slice(plan, index); next.left > 0; next.advance(plan.boxes)) {
-      taps += plan.first_tap[phase][next.box + 1] - plan.first_tap[phase][next.box];
+      taps += pipeline_taps(plan, phase, next.box);
     }
     most = std::max(most, taps);
   }
@@ -112,7 +133,10 @@ void set_lead(PipelinePlan& plan) {
   constexpr double kShare = 0.4;  // of a tile, measured
   int least = std::numeric_limits<int>::max(), all = least;
   for (int phase = 0; phase < plan.result.phases(); ++phase) {
-    least = std::min<int>(least, plan.first_tap[phase][1] - plan.first_tap[phase][0]);
+    for (int box = 0; box < plan.boxes; ++box) {
+      const int taps = pipeline_taps(plan, phase, box);
+      if (taps > 0) least = std::min(least, taps);
+    }
     all = std::min(all, taps_of(plan, phase) * plan.chunks);
   }
   plan.lead = plan.slices > 1 ? 0 : std::min(least, static_cast<int>(kShare * all));
@@ -120,27 +144,23 @@ void set_lead(PipelinePlan& plan) {
 }
 
 /// Makes the plan with tiles of that form; returns false if no such plan fits.
-bool plan_tiles(const PipelineGeometry& g, const std::vector<AxisTap> (&taps)[kPipelineAxes], const Machine& machine,
+bool plan_tiles(const PipelineGeometry& g, const std::vector<PlacedTap>& taps, const Machine& machine,
                 PipelinePlan& plan) {
   const std::int64_t units = plan.result.phases() * plan.result_blocks();
   if (!plan.shares_filter && units % kPipelineTeams != 0) return false;
-  const std::int64_t size[] = {1, plan.rows(), kPipelineStrip * (plan.shares_filter ? kPipelineTeams : 1)};
-  std::int64_t groups = units / (plan.shares_filter ? 1 : kPipelineTeams), tiles = groups * g.batch;
+  const PipelineAxes size = tile_size(plan);
+  std::int64_t groups = units / (plan.shares_filter ? 1 : kPipelineTeams), tiles = groups;
   plan.units_divider = Divider(static_cast<std::uint32_t>(groups));
   for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
-    std::int64_t halo = 0;
-    for (std::int64_t phase = 0; phase < plan.source.step[axis]; ++phase) {
-      halo = std::max(halo, reach_of(taps[axis], phase).halo());
-    }
-    if (size[axis] + halo > kMostOfTensorBox) return false;
-    plan.box_extents[axis] = static_cast<std::int32_t>(size[axis] + halo);
     const std::int64_t count = ceil_div(ceil_div(g.result[axis], plan.result.step[axis]), size[axis]);
     plan.tiles_divider[axis] = Divider(static_cast<std::uint32_t>(count));
     if (tiles > kMostExtent / count) return false;
     tiles *= count;
   }
   plan.tiles = static_cast<std::int32_t>(tiles);
-  if (!fill_smem(machine, plan) || !list_taps(g, taps, plan) || !slices_fit(plan, machine)) return false;
+  if (!list_boxes(taps, plan) || !fill_smem(machine, plan) || !list_taps(taps, plan) || !slices_fit(plan, machine)) {
+    return false;
+  }
   set_lead(plan);
   return true;
 }
@@ -148,54 +168,70 @@ bool plan_tiles(const PipelineGeometry& g, const std::vector<AxisTap> (&taps)[kP
 }  // namespace
 
 PipelineGeometry pipeline_geometry(const ConvGeometry& g, bool transposed) {
-  const auto of = [](const auto& extents) { return Extent3{extents.d, extents.h, extents.w}; };
-  PipelineGeometry result{.batch = g.batch,
-                          .source_channels = g.image_channels,
+  const auto of = [](std::int64_t of_samples, const auto& extents) {
+    return PipelineAxes{of_samples, extents.d, extents.h, extents.w};
+  };
+  const auto pitches = [](const PipelineAxes& extents) {
+    PipelineAxes pitch{};
+    pitch.back() = 1;
+    for (std::size_t axis = kPipelineAxes - 1; axis > 0; --axis) pitch[axis - 1] = pitch[axis] * extents[axis];
+    return pitch;
+  };
+  PipelineGeometry result{.source_channels = g.image_channels,
                           .result_channels = g.feature_channels,
-                          .source = of(g.image),
-                          .result = of(g.feature),
-                          .kernel = of(g.kernel),
-                          .stride = of(g.stride),
-                          .padding = of(g.padding),
-                          .dilation = of(g.dilation),
+                          .source = of(g.batch, g.image),
+                          .result = of(g.batch, g.feature),
+                          .kernel = of(1, g.kernel),
+                          .stride = of(1, g.stride),
+                          .padding = of(0, g.padding),
+                          .dilation = of(1, g.dilation),
+                          .source_pitch = {},
+                          .result_pitch = {},
+                          .kernel_pitch = {},
                           .transposed = transposed};
   if (transposed) {
     std::swap(result.source_channels, result.result_channels);
     std::swap(result.source, result.result);
   }
+  result.source_pitch = pitches(result.source);
+  result.result_pitch = pitches(result.result);
+  result.kernel_pitch = pitches(result.kernel);
   return result;
 }
 
 bool plan_pipeline(const PipelineGeometry& g, Arithmetic arithmetic, const Machine& machine, PipelinePlan& plan) {
   if (is_split(arithmetic)) return false;
-  constexpr Extent3 kOnes{1, 1, 1};
   PipelinePlan candidate{};
   candidate.element_bytes = element_bytes(arithmetic);
-  candidate.source = {g.batch, g.source_channels, g.source, g.transposed ? kOnes : g.stride};
-  candidate.result = {g.batch, g.result_channels, g.result, g.transposed ? g.stride : kOnes};
-  if (!is_addressable(candidate.source, candidate.element_bytes) ||
-      !is_addressable(candidate.result, candidate.element_bytes)) {
+  if (!is_addressable(source_of(g), candidate.element_bytes) ||
+      !is_addressable(result_of(g), candidate.element_bytes)) {
     return false;
   }
   candidate.taps = 1;
-  std::vector<AxisTap> taps[kPipelineAxes];
-  for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
-    candidate.taps *= g.kernel[axis];
+  for (const std::int64_t taps : g.kernel) {
+    candidate.taps *= taps;
     if (candidate.taps > kMostPipelineTaps) return false;
-    taps[axis] = axis_taps(g, axis);
   }
-  candidate.chunks =
-      static_cast<std::int32_t>(ceil_div(g.source_channels * candidate.element_bytes, kPipelineLineBytes));
+  const std::int64_t bytes = g.source_channels * candidate.element_bytes;
+  candidate.chunks = static_cast<std::int32_t>(ceil_div(bytes, kPipelineLineBytes));
+  candidate.last_steps =
+      static_cast<std::int32_t>(ceil_div(bytes - (candidate.chunks - 1) * kPipelineLineBytes, kPipelineStepBytes));
   candidate.blocks_divider = Divider(static_cast<std::uint32_t>(ceil_div(g.result_channels, kPipelineResults)));
   LeastClocks least;
   for (const bool shares_filter : {false, true}) {
     for (const int columns : {128, 64}) {
-      for (int slices = 1; slices <= kMostPipelineSlices; slices *= 2) {
-        candidate.shares_filter = shares_filter;
-        candidate.columns = columns;
-        candidate.slices = slices;
-        if (!plan_tiles(g, taps, machine, candidate)) continue;
-        if (least.take(pipeline_clocks(candidate, machine))) plan = candidate;
+      candidate.shares_filter = shares_filter;
+      candidate.columns = columns;
+      for (const PipelineGeometry& ordered : axis_orders(g, tile_size(candidate))) {
+        candidate.source = source_of(ordered);
+        candidate.result = result_of(ordered);
+        const std::vector<PlacedTap> placed = placed_taps(ordered);
+        for (int slices = 1; slices <= kMostPipelineSlices; slices *= 2) {
+          candidate.slices = slices;
+          if (!plan_tiles(ordered, placed, machine, candidate)) continue;
+          const double share = is_in_memory_order(candidate.result) ? 1.0 : kOtherOrderShare;
+          if (least.take(pipeline_clocks(candidate, machine), share)) plan = candidate;
+        }
       }
     }
   }
@@ -207,7 +243,7 @@ double pipeline_clocks(const PipelinePlan& plan, const Machine& machine) {
   // the latency from asking for a copy to its first byte; and for each column the exposed time of a tile's stores, and
   // of a grid's start.
   constexpr double kPower = 1.15, kLatency = 2600, kStoredColumn = 2.6, kStart = 2000, kStartedColumn = 123;
-  constexpr double kSmemBytes = 128, kStepsOfTap = 4;
+  constexpr double kSmemBytes = 128;
   // Not fitted: barriers of a cluster, and bytes of sums that cross it in a clock.
   constexpr double kExchange = 1500, kExchangedBytes = 16;
   double taps = 0;
@@ -216,10 +252,12 @@ double pipeline_clocks(const PipelinePlan& plan, const Machine& machine) {
   }
   const double groups = plan.units_divider.divisor(), teams = plan.shares_filter ? kPipelineTeams : 1;
   const double tile_taps = taps / groups, tile_boxes = ceil_div(plan.chunks * plan.boxes, plan.slices);  // asked for
-  const double filter_bytes = kPipelineFilterBytes, box_bytes = plan.box_copy_bytes();
-  const double products = tile_taps * teams * kStepsOfTap * plan.columns / 2 * kPower;
+  const double filter_bytes = plan.filter_lines(false) * kPipelineLineBytes, box_bytes = plan.box_copy_bytes();
+  constexpr int kSteps = kPipelineLineBytes / kPipelineStepBytes;
+  const double steps = kSteps - static_cast<double>(kSteps - plan.last_steps) / plan.chunks;  // of a tap
+  const double products = tile_taps * teams * steps * plan.columns / 2 * kPower;
   const double operands = tile_taps * filter_bytes + tile_boxes * box_bytes;
-  const double read = tile_taps * teams * (filter_bytes + kStepsOfTap * 32 * plan.columns);
+  const double read = tile_taps * teams * steps * kPipelineStepBytes * (kPipelineResults + plan.columns);
   // The time that `slots` slots need to deliver; each is read for a while and then filled again.
   const auto delivered = [&](double copies, double bytes, int slots) {
     return copies * (products / copies + kLatency + bytes / machine.l2_bytes) / slots;
@@ -235,8 +273,9 @@ double pipeline_clocks(const PipelinePlan& plan, const Machine& machine) {
 TensorMapLayout pipeline_source_layout(const PipelinePlan& plan, int phase, const void* data, DType dtype) {
   TensorMapLayout layout = pipeline_layout(plan.source, phase, data, dtype);
   layout.box[0] = kPipelineLineBytes / plan.element_bytes;
-  for (int axis = 0; axis < kPipelineAxes; ++axis) layout.box[kPipelineAxes - axis] = plan.box_extents[axis];
-  layout.box[kPipelineAxes + 1] = 1;
+  layout.box[1] = plan.box_width;
+  layout.box[2] = plan.box_rows;
+  layout.box[3] = layout.box[4] = 1;
   layout.rounds_to_tf32 = dtype == kFloat32;
   return layout;
 }
@@ -251,7 +290,7 @@ TensorMapLayout pipeline_filter_layout(const PipelinePlan& plan, bool results_in
           .dtype = dtype,
           .extents = {inner, taps, outer, 1, 1},
           .strides = {1, inner, inner * taps, all, all},
-          .box = {kPipelineLineBytes / plan.element_bytes, 1, kPipelineResults, 1, 1},
+          .box = {kPipelineLineBytes / plan.element_bytes, 1, plan.filter_lines(results_innermost), 1, 1},
           .rounds_to_tf32 = dtype == kFloat32,
           .swizzled = true};
 }

@@ -13,39 +13,38 @@
 namespace adjoint::cuda {
 namespace {
 
-Extent3 strip_size(const PipelineWeightPlan& plan) { return {1, plan.strip_rows, kPipelineStrip}; }
+constexpr std::size_t kRowAxis = kPipelineAxes - 2, kStripAxis = kPipelineAxes - 1;
 
-/// A tap in three axes: its place in the filter, and the place that it reads in its phase.
-struct PlacedTap {
-  std::int64_t filter;
-  Extent3 shift;
-};
-/// At most team_taps taps of one row of the filter, or of one column, of which each reads a row below the one before.
+PipelineAxes strip_size(const PipelineWeightPlan& plan) {
+  return {plan.strip_planes, 1, plan.strip_rows, kPipelineStrip};
+}
+
+/// At most team_taps taps that differ along one axis. Those that share rows read each a row below the one before.
 using TapRun = std::vector<PlacedTap>;
 
-/// The runs of each phase of the image, along the width (axis 2) or the height.
-std::vector<std::vector<TapRun>> runs_of(const PipelineGeometry& g, const PipelineTensor& image, std::size_t length,
-                                         std::size_t along) {
-  const std::size_t across = along == 2 ? 1 : 2;
-  const std::array<std::vector<AxisTap>, kPipelineAxes> taps{axis_taps(g, 0), axis_taps(g, 1), axis_taps(g, 2)};
-  std::vector<std::vector<TapRun>> phases;
-  for (std::int64_t phase = 0; phase < image.phases(); ++phase) {
-    const Extent3 places = phase_places(image, phase);
-    std::vector<TapRun>& runs = phases.emplace_back();
-    for (const AxisTap& z : taps[0]) {
-      for (const AxisTap& outer : taps[across]) {
-        if (z.source_phase != places[0] || outer.source_phase != places[across]) continue;
-        bool begins = true;
-        for (const AxisTap& inner : taps[along]) {
-          if (inner.source_phase != places[along]) continue;
-          const AxisTap &y = along == 2 ? outer : inner, &x = along == 2 ? inner : outer;
-          const bool follows = along == 2 || begins || runs.back().back().shift[1] + 1 == y.shift;
-          if (begins || !follows || runs.back().size() == length) runs.emplace_back();
-          begins = false;
-          runs.back().push_back({(z.tap * g.kernel[1] + y.tap) * g.kernel[2] + x.tap, {z.shift, y.shift, x.shift}});
-        }
+/// The axis of a plan's runs: the last one with several taps, or that of the rows, if taps share them.
+std::size_t axis_of_runs(const PipelineGeometry& g, bool shares_rows) {
+  if (shares_rows) return kRowAxis;
+  for (std::size_t axis = kPipelineAxes; axis-- > 0;) {
+    if (g.kernel[axis] > 1) return axis;
+  }
+  return kStripAxis;
+}
+
+/// The runs of each phase of the image.
+std::vector<std::vector<TapRun>> runs_of(const PipelineGeometry& g, const PipelineWeightPlan& plan) {
+  const std::size_t along = axis_of_runs(g, plan.shares_rows), length = static_cast<std::size_t>(plan.team_taps);
+  std::vector<std::vector<TapRun>> phases(static_cast<std::size_t>(plan.image.phases()));
+  for (const PlacedTap& tap : placed_taps(g, along)) {
+    std::vector<TapRun>& runs = phases[static_cast<std::size_t>(tap.source_phase)];
+    const auto continues = [&](const PlacedTap& before) {
+      for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
+        if (axis != along && tap.shift[axis] != before.shift[axis]) return false;
       }
-    }
+      return !plan.shares_rows || before.shift[along] + 1 == tap.shift[along];
+    };
+    if (runs.empty() || runs.back().size() == length || !continues(runs.back().back())) runs.emplace_back();
+    runs.back().push_back(tap);
   }
   return phases;
 }
@@ -55,21 +54,22 @@ std::vector<std::vector<TapRun>> runs_of(const PipelineGeometry& g, const Pipeli
 bool list_sets(const std::vector<std::vector<TapRun>>& phases, PipelineWeightPlan& plan) {
   const std::size_t set_runs = plan.shares_taps ? 1 : static_cast<std::size_t>(plan.teams);
   std::int32_t sets = 0;
-  Extent3 halo{};
-  std::vector<Extent3> first;
+  PipelineAxes halo{};
+  std::vector<PipelineAxes> first;
   for (const std::vector<TapRun>& runs : phases) {
     for (std::size_t run = 0; run < runs.size(); run += set_runs) {
       if (sets++ == kMostWeightSets) return false;
-      Reach reach[kPipelineAxes];
+      PipelineReach reach;
       for (std::size_t i = run; i < std::min(run + set_runs, runs.size()); ++i) {
         for (const PlacedTap& tap : runs[i]) {
           for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) reach[axis].add(tap.shift[axis]);
         }
         // Rows of the image are read for all taps that a run may have.
-        if (plan.shares_rows) reach[1].add(runs[i].front().shift[1] + kRowTaps - 1);
+        if (plan.shares_rows) reach[kRowAxis].add(runs[i].front().shift[kRowAxis] + kRowTaps - 1);
       }
       for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) halo[axis] = std::max(halo[axis], reach[axis].halo());
-      first.push_back({reach[0].first, reach[1].first, reach[2].first});
+      PipelineAxes& begin = first.emplace_back();
+      for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) begin[axis] = reach[axis].first;
     }
   }
   for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
@@ -78,8 +78,8 @@ bool list_sets(const std::vector<std::vector<TapRun>>& phases, PipelineWeightPla
     plan.box_extents[axis] = static_cast<std::int32_t>(extent);
   }
   for (std::int32_t step = 0; step < kWeightSteps; ++step) {
-    const std::int32_t row = step * plan.step_depth() / kPipelineStrip, sample = row / plan.strip_rows;
-    plan.step_rows[step] = sample * plan.box_extents[0] * plan.box_extents[1] + row % plan.strip_rows;
+    const std::int32_t row = step * plan.step_depth() / kPipelineStrip, plane = row / plan.strip_rows;
+    plan.step_rows[step] = plane * plan.box_extents[1] * plan.box_extents[2] + row % plan.strip_rows;
   }
   plan.sets_divider = Divider(static_cast<std::uint32_t>(sets));
   std::size_t number = 0;
@@ -87,7 +87,7 @@ bool list_sets(const std::vector<std::vector<TapRun>>& phases, PipelineWeightPla
     for (std::size_t run = 0; run < phases[phase].size(); run += set_runs) {
       WeightSet& set = plan.set_list[number];
       set = {.box = {.phase = static_cast<std::int16_t>(phase), .first = {}}, .taps = {}};
-      const Extent3& begin = first[number++];
+      const PipelineAxes& begin = first[number++];
       for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
         if (std::abs(begin[axis]) > std::numeric_limits<std::int16_t>::max()) return false;
         set.box.first[axis] = static_cast<std::int16_t>(begin[axis]);
@@ -95,9 +95,10 @@ bool list_sets(const std::vector<std::vector<TapRun>>& phases, PipelineWeightPla
       for (std::size_t i = 0; i < set_runs && run + i < phases[phase].size(); ++i) {
         WeightSetTap* to = set.taps + i * static_cast<std::size_t>(plan.team_taps);
         for (const PlacedTap& tap : phases[phase][run + i]) {
-          const std::int64_t shift =
-              ((tap.shift[0] - begin[0]) * plan.box_extents[1] + tap.shift[1] - begin[1]) * plan.box_extents[2] +
-              tap.shift[2] - begin[2];
+          std::int64_t shift = 0;
+          for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
+            shift = shift * plan.box_extents[axis] + tap.shift[axis] - begin[axis];
+          }
           *to++ = {static_cast<std::int16_t>(tap.filter), static_cast<std::uint16_t>(shift)};
         }
       }
@@ -140,7 +141,7 @@ bool plan_jobs(const std::vector<std::vector<TapRun>>& phases, const Machine& ma
   plan.image_divider = Divider(static_cast<std::uint32_t>(images));
   plan.feature_divider = Divider(static_cast<std::uint32_t>(features));
   const std::int64_t jobs = plan.sets_divider.divisor() * images * features;
-  std::int64_t strips = ceil_div(plan.feature.batch, std::int64_t{plan.strip_samples});
+  std::int64_t strips = 1;
   for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) {
     const std::int64_t count = ceil_div(plan.feature.extents[axis], strip_size(plan)[axis]);
     plan.strip_divider[axis] = Divider(static_cast<std::uint32_t>(count));
@@ -160,13 +161,11 @@ bool plan_pipeline_weight(const PipelineGeometry& g, Arithmetic arithmetic, cons
   if (g.transposed || is_split(arithmetic)) return false;
   PipelineWeightPlan candidate{};
   candidate.element_bytes = element_bytes(arithmetic);
-  candidate.image = {g.batch, g.source_channels, g.source, g.stride};
-  candidate.feature = {g.batch, g.result_channels, g.result, {1, 1, 1}};
-  if (!is_addressable(candidate.image, candidate.element_bytes) ||
-      !is_addressable(candidate.feature, candidate.element_bytes)) {
+  if (!is_addressable(source_of(g), candidate.element_bytes) ||
+      !is_addressable(result_of(g), candidate.element_bytes)) {
     return false;
   }
-  const std::int64_t taps = g.kernel[0] * g.kernel[1] * g.kernel[2];
+  const std::int64_t taps = g.kernel[1] * g.kernel[2] * g.kernel[3];
   if (taps > kMostPipelineTaps) return false;
   candidate.taps = static_cast<std::int32_t>(taps);
   candidate.gather = tap_gather(g.source_channels * g.result_channels, candidate.taps, candidate.element_bytes, true);
@@ -177,24 +176,28 @@ bool plan_pipeline_weight(const PipelineGeometry& g, Arithmetic arithmetic, cons
   // wgmma's 64 columns need fewer registers, so a third warpgroup has room.
   constexpr Form kForms[] = {{2, 128, true}, {2, 128, false}, {3, 64, true}, {3, 64, false}};
   LeastClocks least;
-  for (int team_taps = 1; team_taps <= kMostTeamTaps; ++team_taps) {
-    candidate.team_taps = team_taps;
-    for (const bool shares_rows : {false, true}) {
-      if (shares_rows && (candidate.element_bytes != 4 || team_taps != kRowTaps)) continue;
-      candidate.shares_rows = shares_rows;
-      const std::vector<std::vector<TapRun>> phases =
-          runs_of(g, candidate.image, static_cast<std::size_t>(team_taps), shares_rows ? 1 : 2);
-      for (const Form& form : kForms) {
-        // Its sums alone need 192 registers a thread, and the image's operand needs some too.
-        if (form.columns == 128 && team_taps == 3 && candidate.is_transposed()) continue;
-        candidate.teams = form.teams;
-        candidate.columns = form.columns;
-        candidate.shares_taps = form.shares_taps;
-        for (std::int32_t rows = candidate.step_depth(); rows >= 4; rows /= 2) {
-          candidate.strip_rows = rows;
-          candidate.strip_samples = candidate.step_depth() / rows;
-          if (!plan_jobs(phases, machine, candidate)) continue;
-          if (least.take(pipeline_weight_clocks(candidate, machine))) plan = candidate;
+  for (std::int32_t rows = candidate.step_depth(); rows >= 4; rows /= 2) {
+    candidate.strip_rows = rows;
+    candidate.strip_planes = candidate.step_depth() / rows;
+    for (const PipelineGeometry& ordered : axis_orders(g, strip_size(candidate))) {
+      candidate.image = source_of(ordered);
+      candidate.feature = result_of(ordered);
+      for (int team_taps = 1; team_taps <= kMostTeamTaps; ++team_taps) {
+        candidate.team_taps = team_taps;
+        for (const bool shares_rows : {false, true}) {
+          if (shares_rows && (candidate.element_bytes != 4 || team_taps != kRowTaps)) continue;
+          candidate.shares_rows = shares_rows;
+          const std::vector<std::vector<TapRun>> phases = runs_of(ordered, candidate);
+          for (const Form& form : kForms) {
+            // Its sums alone need 192 registers a thread, and the image's operand needs some too.
+            if (form.columns == 128 && team_taps == 3 && candidate.is_transposed()) continue;
+            candidate.teams = form.teams;
+            candidate.columns = form.columns;
+            candidate.shares_taps = form.shares_taps;
+            if (!plan_jobs(phases, machine, candidate)) continue;
+            const double share = is_in_memory_order(candidate.feature) ? 1.0 : kOtherOrderShare;
+            if (least.take(pipeline_weight_clocks(candidate, machine), share)) plan = candidate;
+          }
         }
       }
     }
@@ -209,7 +212,7 @@ double pipeline_weight_clocks(const PipelineWeightPlan& plan, const Machine& mac
   const double products = plan.teams * plan.team_taps * kWeightSteps, sums = kPipelineResults * plan.columns;
   const double bytes = plan.slot_bytes();
   const double image_rows =
-      plan.shares_rows ? plan.teams * plan.strip_samples * (plan.strip_rows + kRowTaps - 1) : products;
+      plan.shares_rows ? plan.teams * plan.strip_planes * (plan.strip_rows + kRowTaps - 1) : products;
   const double read = kWeightStepBytes * (image_rows * kPipelineResults + products * plan.columns);
   const double busy = products * plan.columns / 2 * kPower, transposed = 2.0 * plan.transposed_bytes();
   const double strip = std::max({busy, (read + bytes + transposed) / kSmemBytes, bytes / machine.l2_bytes,
@@ -225,7 +228,6 @@ TensorMapLayout weight_image_layout(const PipelineWeightPlan& plan, int phase, c
   layout.box[0] = plan.line();
   layout.rounds_to_tf32 = dtype == kFloat32;
   for (int axis = 0; axis < kPipelineAxes; ++axis) layout.box[kPipelineAxes - axis] = plan.box_extents[axis];
-  layout.box[kPipelineAxes + 1] = plan.strip_samples;
   return layout;
 }
 
@@ -236,7 +238,6 @@ TensorMapLayout weight_feature_layout(const PipelineWeightPlan& plan, const void
   for (int axis = 0; axis < kPipelineAxes; ++axis) {
     layout.box[kPipelineAxes - axis] = static_cast<std::int32_t>(strip_size(plan)[static_cast<std::size_t>(axis)]);
   }
-  layout.box[kPipelineAxes + 1] = plan.strip_samples;
   return layout;
 }
 

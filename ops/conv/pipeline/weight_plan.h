@@ -7,7 +7,8 @@
 // boxes of 128 bytes of channels as in plan.h. It cannot do so in TF32: there three warps of the third warpgroup
 // transpose the feature in shared memory, once for all taps, and the image's operand passes through registers, read
 // from any position on. A stage is a strip of the feature, 16 rows of 8 positions, or 8 in TF32, and the box of the
-// image around it, which all taps of a job read from another position on. Rows of small images are several samples'.
+// image around it, which all taps of a job read from another position on. The rows lie in one plane or several, and
+// their axes are in an order that the plan chooses (plan.h).
 // wgmma's rows are 64 channels of the feature, or of the image in TF32, its columns 64 or 128 of the other. A job is a
 // set of taps of other rows for each warpgroup, or of as many sets of taps as there are warpgroups. Strips are cut into
 // slices, whose sums another kernel adds up as it puts taps last (sums/taps.h).
@@ -53,9 +54,9 @@ struct PipelineWeightPlan {
   bool shares_taps;               // teams have different channels as rows; otherwise different taps
   /// In TF32: a team's taps are neighbours in a column of the filter, so that a row of the image serves them all.
   bool shares_rows;
-  std::int32_t strip_rows, strip_samples;   // of a sample; samples
-  std::int32_t box_extents[kPipelineAxes];  // of each sample
-  std::int32_t step_rows[kWeightSteps];     // from the box's first row to that of each product
+  std::int32_t strip_rows, strip_planes;  // rows of a plane; planes, which lie along the first axis
+  std::int32_t box_extents[kPipelineAxes];
+  std::int32_t step_rows[kWeightSteps];  // from the box's first row to that of each product
   std::int32_t slots;
   std::int32_t strips, slices, slice_strips;  // of the feature; slices of at most so many strips
   std::int32_t tiles;                         // jobs times slices
@@ -77,7 +78,7 @@ struct PipelineWeightPlan {
   ADJOINT_HD std::int32_t panel_bytes() const { return kPipelineStrip * step_depth() * kPipelineLineBytes; }
   ADJOINT_HD std::int32_t transposed_bytes() const { return is_transposed() ? feature_panels() * panel_bytes() : 0; }
   ADJOINT_HD std::int32_t box_copy_bytes() const {
-    return strip_samples * box_extents[0] * box_extents[1] * box_extents[2] * kPipelineLineBytes;
+    return box_extents[0] * box_extents[1] * box_extents[2] * box_extents[3] * kPipelineLineBytes;
   }
   /// Swizzles repeat every 1024 bytes.
   ADJOINT_HD std::int32_t box_bytes() const { return (box_copy_bytes() + 1023) / 1024 * 1024; }
@@ -111,20 +112,19 @@ ADJOINT_HD inline PipelineWeightTile pipeline_weight_tile(const PipelineWeightPl
   return tile;
 }
 
-/// A strip's first position, and its first sample.
+/// A strip's first position.
 struct PipelineWeightStrip {
-  std::int32_t at[kPipelineAxes], sample;
+  std::int32_t at[kPipelineAxes];
 };
 
 ADJOINT_HD inline PipelineWeightStrip pipeline_weight_strip(const PipelineWeightPlan& p, std::int32_t index) {
   PipelineWeightStrip strip{};
-  const std::int32_t size[] = {1, p.strip_rows, kPipelineStrip};
+  const std::int32_t size[] = {p.strip_planes, 1, p.strip_rows, kPipelineStrip};
   for (int axis = kPipelineAxes - 1; axis >= 0; --axis) {
     std::int32_t place = index;
     index = p.strip_divider[axis].split(place);
     strip.at[axis] = place * size[axis];
   }
-  strip.sample = index * p.strip_samples;
   return strip;
 }
 

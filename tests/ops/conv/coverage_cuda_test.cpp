@@ -291,7 +291,7 @@ std::vector<ConvCase> rare_cases() {
        .kernel = {1, 4},
        .stride = {1, 4}},
   };
-  for (const std::int64_t channels : {1, 6}) {
+  for (const std::int64_t channels : {1, 2, 3, 6}) {
     for (const std::int64_t dilation : {std::int64_t{1}, kFar}) {
       cases.push_back({.name = "volume",
                        .rank = 3,

@@ -56,18 +56,17 @@ double microseconds_by_copies(ConvProblem problem) {
          copied_microseconds(2.0 * static_cast<double>(g.feature_numel()), problem);
 }
 
-/// True if a plan of so many clocks, with copies of the padded operands, and of the filter if it must be ordered, takes
-/// less time.
-bool is_faster(double clocks, bool orders_filter, const ConvProblem& problem) {
+/// The time of a plan of so many clocks, with copies of the padded operands, and of the filter if it must be ordered.
+double microseconds_of(double clocks, bool orders_filter, const ConvProblem& problem) {
   const ConvGeometry &given = problem.geometry, padded = padded_geometry(problem);
   double microseconds = clocks / kClocksPerMicrosecond + kLaunchMicroseconds;
   const auto add_padding = [&](std::int64_t from, std::int64_t to) {
     if (from != to) microseconds += copied_microseconds(static_cast<double>(from + to), problem);
   };
   if (orders_filter) microseconds += copied_microseconds(2.0 * static_cast<double>(given.filter_numel()), problem);
-  add_padding(given.image_numel(), padded.image_numel());
+  if (!problem.image_is_padded) add_padding(given.image_numel(), padded.image_numel());
   add_padding(given.feature_numel(), padded.feature_numel());
-  return microseconds < microseconds_by_copies(problem);
+  return microseconds;
 }
 
 /// An operand as the pipeline reads it: itself, or a copy whose rows of channels are padded.
@@ -87,6 +86,11 @@ class PaddedOperand {
   std::optional<Workspace> copy_;
   const void* data_;
 };
+
+/// Channels of a row of the image in memory.
+std::int64_t given_image_channels(const ConvProblem& problem) {
+  return (problem.image_is_padded ? padded_geometry(problem) : problem.geometry).image_channels;
+}
 
 /// For sources of fewer than kLeastSourceBytes.
 bool run_few(const ConvProblem& problem) {
@@ -148,7 +152,8 @@ const PipelinePlan* result_plan(const ConvProblem& problem) {
   return keep_plan<PipelinePlan>(problem, [&](PipelinePlan& made) {
     return plan_pipeline(pipeline_geometry(padded_geometry(problem), problem.role == ConvRole::kImage),
                          arithmetic_of(problem), problem.machine, made) &&
-           is_faster(pipeline_clocks(made, problem.machine), orders_filter(problem), problem);
+           microseconds_of(pipeline_clocks(made, problem.machine), orders_filter(problem), problem) <
+               microseconds_by_copies(problem);
   });
 }
 
@@ -157,8 +162,20 @@ const PipelineWeightPlan* weight_plan(const ConvProblem& problem) {
   return keep_plan<PipelineWeightPlan>(problem, [&](PipelineWeightPlan& made) {
     return plan_pipeline_weight(pipeline_geometry(padded_geometry(problem), false), arithmetic_of(problem),
                                 problem.machine, made) &&
-           is_faster(pipeline_weight_clocks(made, problem.machine), false, problem);
+           microseconds_of(pipeline_weight_clocks(made, problem.machine), false, problem) <
+               microseconds_by_copies(problem);
   });
+}
+
+/// The predicted time of that plan; infinite if there is none.
+double pipeline_microseconds(const ConvProblem& problem) {
+  if (problem.role == ConvRole::kFilter) {
+    const PipelineWeightPlan* const plan = weight_plan(problem);
+    if (plan != nullptr) return microseconds_of(pipeline_weight_clocks(*plan, problem.machine), false, problem);
+  } else if (const PipelinePlan* const plan = result_plan(problem)) {
+    return microseconds_of(pipeline_clocks(*plan, problem.machine), orders_filter(problem), problem);
+  }
+  return std::numeric_limits<double>::infinity();
 }
 
 bool run_result(const ConvProblem& problem) {
@@ -185,8 +202,9 @@ bool run_result(const ConvProblem& problem) {
   const std::int64_t results = transposed ? g.image_channels : g.feature_channels,
                      padded_results = transposed ? padded.image_channels : padded.feature_channels;
   const PaddedOperand source =
-      transposed ? PaddedOperand(problem, problem.first, feature_rows, g.feature_channels, padded.feature_channels)
-                 : PaddedOperand(problem, problem.first, image_rows, g.image_channels, padded.image_channels);
+      transposed
+          ? PaddedOperand(problem, problem.first, feature_rows, g.feature_channels, padded.feature_channels)
+          : PaddedOperand(problem, problem.first, image_rows, given_image_channels(problem), padded.image_channels);
   const PaddedOperand bias(problem, problem.bias, 1, results, padded_results);
   const std::int64_t rows = transposed ? image_rows : feature_rows;
   std::optional<Workspace> result;
@@ -211,7 +229,7 @@ bool run_weight(const ConvProblem& problem) {
   const ConvGeometry &g = problem.geometry, padded = padded_geometry(problem);
   const PipelineWeightPlan* const plan = weight_plan(problem);
   if (plan == nullptr) return false;
-  const PaddedOperand image(problem, problem.first, g.image_numel() / g.image_channels, g.image_channels,
+  const PaddedOperand image(problem, problem.first, g.image_numel() / g.image_channels, given_image_channels(problem),
                             padded.image_channels);
   const PaddedOperand feature(problem, problem.second, g.feature_numel() / g.feature_channels, g.feature_channels,
                               padded.feature_channels);
@@ -238,6 +256,67 @@ bool run_weight(const ConvProblem& problem) {
   return true;
 }
 
+/// The same problem with the taps as channels of an unfolded image, of which each position is read by one of the
+/// feature. The filter is the same matrix in both formats.
+ConvProblem unfolded_problem(ConvProblem problem) {
+  ConvGeometry& g = problem.geometry;
+  g.image_channels *= g.taps();
+  g.image = g.feature;
+  g.kernel = g.stride = g.dilation = {};
+  g.padding = {};
+  problem.image_is_padded = true;
+  problem.filter_is_channels_last = problem.role != ConvRole::kFilter;
+  return problem;
+}
+
+/// Returns true if unfold_channels() supports the problem.
+bool can_unfold(const ConvProblem& problem) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  const ConvGeometry &g = problem.geometry, unfolded = padded_geometry(unfolded_problem(problem));
+  if (g.image_channels * g.image_plane() > kMost ||
+      g.batch * g.feature_plane() > kMostCopyBytes / (unfolded.image_channels * bytes_of(problem))) {
+    return false;
+  }
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    const std::int64_t reach = (g.feature[axis] - 1) * g.stride[axis] + (g.kernel[axis] - 1) * g.dilation[axis];
+    if (std::max(g.padding[axis], reach) > kMost) return false;
+  }
+  return true;
+}
+
+struct Unfolding {};  // kept for problems that are faster unfolded
+
+/// Returns true for a volume of few image channels if the pipeline takes less time for the unfolded image: it
+/// multiplies whole lines of 128 bytes for each tap. A depth of one would leave a plane, for which other kernels
+/// compete.
+bool unfolds(const ConvProblem& problem) {
+  const ConvGeometry& g = problem.geometry;
+  if (problem.role == ConvRole::kImage || g.feature.d == 1 ||
+      g.image_channels * bytes_of(problem) >= kLeastSourceBytes || !can_unfold(problem)) {
+    return false;
+  }
+  return keep_plan<Unfolding>(problem, [&](Unfolding&) {
+           const ConvProblem unfolded = unfolded_problem(problem);
+           const std::int64_t copied = g.image_numel() + padded_geometry(unfolded).image_numel();
+           return copied_microseconds(static_cast<double>(copied), problem) + pipeline_microseconds(unfolded) <
+                  pipeline_microseconds(problem);
+         }) != nullptr;
+}
+
+bool run(const ConvProblem& problem) {
+  return problem.role == ConvRole::kFilter ? run_weight(problem) : run_result(problem);
+}
+
+bool run_unfolded(const ConvProblem& problem) {
+  ConvProblem unfolded = unfolded_problem(problem);
+  const auto bytes = static_cast<std::size_t>(padded_geometry(unfolded).image_numel() * bytes_of(problem));
+  const Workspace image(bytes, problem.device);
+  unfold_channels(problem.geometry, !problem.filter_is_channels_last, bytes_of(problem), problem.first, image.data(),
+                  problem.device);
+  unfolded.first = image.data();
+  return run(unfolded);
+}
+
 /// Returns true if plans of the problem may be kept, as those of planes always may.
 bool fits_key(const ConvGeometry& g) {
   if (is_planar(g)) return true;
@@ -252,7 +331,9 @@ bool takes_volume(const ConvProblem& problem) {
       !fits_key(problem.geometry)) {
     return false;
   }
-  return problem.role == ConvRole::kFilter ? weight_plan(problem) != nullptr : result_plan(problem) != nullptr;
+  const bool is_planned =
+      problem.role == ConvRole::kFilter ? weight_plan(problem) != nullptr : result_plan(problem) != nullptr;
+  return is_planned || unfolds(problem);
 }
 
 bool run_channels_last(const ConvProblem& problem) {
@@ -265,7 +346,7 @@ bool run_channels_last(const ConvProblem& problem) {
   // Padded copies are aligned.
   if (padded.image_channels == g.image_channels && !is_aligned(image)) return false;
   if (padded.feature_channels == g.feature_channels && !is_aligned(feature)) return false;
-  return is_weight ? run_weight(problem) : run_result(problem);
+  return unfolds(problem) ? run_unfolded(problem) : run(problem);
 }
 
 }  // namespace adjoint::cuda

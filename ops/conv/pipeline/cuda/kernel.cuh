@@ -38,6 +38,7 @@ __device__ __forceinline__ void multiply_and_store(const PipelinePlan& p, const 
       store(tile, multiplier.sums);
     }
   }
+  multiplier.end();
   ptx::bulk_wait_read();
 }
 

@@ -31,8 +31,7 @@ pipeline::Operands<T> pipeline_operands(const PipelinePlan& plan, const Pipeline
                                      encode(pipeline_filter_layout(plan, call.results_innermost, call.filter, dtype)),
                                  .bias = static_cast<const T*>(call.bias),
                                  .activate = Activate<float>(call.activation)};
-  for (int i = 0; i < plan.boxes; ++i) {
-    const int phase = plan.box_list[i].phase;
+  for (int phase = 0; phase < plan.source.phases(); ++phase) {
     operands.source[phase] = encode(pipeline_source_layout(plan, phase, call.source, dtype));
   }
   for (int phase = 0; phase < plan.result.phases(); ++phase) {

@@ -41,7 +41,7 @@ struct Multiplier {
         wgmma::swizzled_descriptor(shared.filters + ring * p.filter_slots * kPipelineFilterBytes);
     const std::uint64_t box_slots =
         wgmma::swizzled_descriptor(shared.boxes + (p.shares_filter ? team * kPipelineStrip * kPipelineLineBytes : 0),
-                                   p.box_extents[kPipelineAxes - 1] * kPipelineLineBytes);
+                                   p.box_width * kPipelineLineBytes);
     // Barriers of the data that the products in flight read; 0: no barrier.
     std::uint32_t used_filter = 0, used_box = 0;
     int accumulate = 0;
@@ -50,20 +50,32 @@ struct Multiplier {
     wgmma::pin(sums);
 #pragma unroll 1
     for (; next.left > 0; next.advance(p.boxes)) {
+      if (!pipeline_reads(p, tile, next.box)) continue;
       ptx::mbarrier_wait(shared.boxes_full + 8 * boxes.slot, boxes.parity);
       const std::uint64_t box = wgmma::moved(box_slots, boxes.slot * (p.box_bytes() / 16));
       const int end = p.first_tap[tile.phase][next.box + 1];
+      const int steps_of_line = next.chunk + 1 < p.chunks ? kStepsOfLine : p.last_steps;
 #pragma unroll 1
       for (int tap = p.first_tap[tile.phase][next.box]; tap < end; ++tap) {
         ptx::mbarrier_wait(shared.filters_full + 8 * (first_slot + filters.slot), filters.parity);
         const std::uint64_t a = wgmma::moved(filter_slots, filters.slot * (kPipelineFilterBytes / 16));
         const std::uint64_t b = wgmma::moved(box, p.tap_list[tap].shift * kLineUnits);
-        wgmma::fence();
-#pragma unroll
-        for (int step = 0; step < kStepsOfLine; ++step) {
+        const auto multiply = [&](int step) {
           wgmma::multiply_blocks<kWgmmaOperand<kArithmetic>, kFilter, wgmma::Major::kK, kColumns>(
               sums, wgmma::moved(a, step * kFilterStep), wgmma::moved(b, step * kStepUnits), accumulate);
           accumulate = 1;
+        };
+        // The compiler wants a fence in every branch.
+        if (steps_of_line == kStepsOfLine) {
+          wgmma::fence();
+#pragma unroll
+          for (int step = 0; step < kStepsOfLine; ++step) multiply(step);
+        } else {
+#pragma unroll 1
+          for (int step = 0; step < steps_of_line; ++step) {
+            wgmma::fence();
+            multiply(step);
+          }
         }
         wgmma::commit();
         wgmma::wait<1>();
@@ -82,6 +94,15 @@ struct Multiplier {
     release(used_filter);
     release(used_box);
     wgmma::pin(sums);
+    if (accumulate == 0) {  // no tap reads the source
+#pragma unroll
+      for (float& sum : sums) sum = 0;
+    }
+  }
+
+  /// Lets the second warpgroup begin if there were too few steps.
+  __device__ __forceinline__ void end() const {
+    if (team == 0 && steps != p.lead && threadIdx.x == 0) ptx::mbarrier_arrive(shared.begun);
   }
 };
 

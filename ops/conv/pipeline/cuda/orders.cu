@@ -3,6 +3,7 @@
 #include <adjoint/ops/conv/pipeline/cuda/pipeline.h>
 #include <adjoint/ops/conv/pipeline/cuda/order_filter.cuh>
 #include <adjoint/ops/conv/pipeline/cuda/pad_channels.cuh>
+#include <adjoint/ops/conv/pipeline/cuda/unfold_channels.cuh>
 
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +35,14 @@ void copy_rows(bool pads, std::int64_t rows, std::int64_t channels, std::int32_t
                      : copy<std::uint32_t>(pads, rows, channels, from, to, device);
 }
 
+template <class Unit>
+void unfold(const ConvGeometry& g, bool taps_are_inner, const void* from, void* to, int device) {
+  const pipeline::Unfold how = pipeline::unfold_of(g, taps_are_inner, 16 / sizeof(Unit));
+  const auto blocks = static_cast<unsigned>(ceil_div(how.threads(), pipeline::kUnfoldThreads));
+  launch_early(pipeline::unfold_channels_kernel<Unit>, {dim3(blocks), dim3(pipeline::kUnfoldThreads)}, 1, device, how,
+               static_cast<const Unit*>(from), static_cast<Unit*>(to));
+}
+
 }  // namespace
 
 void order_pipeline_filter(const ConvGeometry& g, bool transposed, bool is_channels_last, std::int32_t element_bytes,
@@ -52,6 +61,12 @@ void pad_channels(std::int64_t rows, std::int64_t channels, std::int32_t element
 void crop_channels(std::int64_t rows, std::int64_t channels, std::int32_t element_bytes, const void* from, void* to,
                    int device) {
   copy_rows(false, rows, channels, element_bytes, from, to, device);
+}
+
+void unfold_channels(const ConvGeometry& g, bool taps_are_inner, std::int32_t element_bytes, const void* from, void* to,
+                     int device) {
+  element_bytes == 2 ? unfold<std::uint16_t>(g, taps_are_inner, from, to, device)
+                     : unfold<std::uint32_t>(g, taps_are_inner, from, to, device);
 }
 
 }  // namespace adjoint::cuda

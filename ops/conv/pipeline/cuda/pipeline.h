@@ -55,6 +55,13 @@ ADJOINT_API void pad_channels(std::int64_t rows, std::int64_t channels, std::int
 ADJOINT_API void crop_channels(std::int64_t rows, std::int64_t channels, std::int32_t element_bytes, const void* from,
                                void* to, int device);
 
+/// Copies an image (N, D, H, W, Ci) of one group to rows of the feature's positions, whose channels are the values that
+/// the taps read: (Ci, taps) if taps_are_inner, otherwise (taps, Ci), with zeros outside the image and up to a multiple
+/// of 16 bytes. Rows begin at multiples of 16 bytes. For at most kMostCopyBytes of rows, and if a sample's elements,
+/// paddings and reaches of taps are below 2^31.
+ADJOINT_API void unfold_channels(const ConvGeometry& geometry, bool taps_are_inner, std::int32_t element_bytes,
+                                 const void* from, void* to, int device);
+
 /// Channels innermost: image (N, D, H, W, C) and feature (N, D, H, W, K), which begin at multiples of 16 bytes. `sums`:
 /// the plan's sums_bytes(), for the caller to put in the filter's order by the plan's `gather`.
 struct PipelineWeightCall {

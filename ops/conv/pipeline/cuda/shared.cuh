@@ -21,8 +21,8 @@ struct Operands {
 inline constexpr int kTeam = 128;                         // threads: a warpgroup
 inline constexpr int kWarpsOfTeam = 4;                    // in each, one lane reports that a slot has been read
 inline constexpr int kTeamsBarrier = kPipelineTeams + 1;  // 1 and on are the teams' own
-inline constexpr int kStepsOfLine = 4;                    // products, of 32 bytes of channels each
-inline constexpr int kStepUnits = 2;                      // of 16 bytes, from one to the next
+inline constexpr int kStepsOfLine = kPipelineLineBytes / kPipelineStepBytes;
+inline constexpr int kStepUnits = 2;  // of 16 bytes, from one to the next
 inline constexpr int kLineUnits = kPipelineLineBytes / 16;
 
 /// Shared addresses.

@@ -132,7 +132,7 @@ struct Store {
       finish(bias, sums, values);
       stage(values, i);
     }
-    tile.at[1] += rank * p.stored_rows();
+    tile.at[2] += rank * p.stored_rows();
     write(tile);
   }
 
@@ -143,7 +143,7 @@ struct Store {
     if (!stores()) return;
 #pragma unroll
     for (int panel = 0; panel < kPanels; ++panel) {
-      const int at[kTensorMapAxes] = {tile.result + panel * kLine, tile.at[2], tile.at[1], tile.at[0], tile.sample};
+      const int at[kTensorMapAxes] = {tile.result + panel * kLine, tile.at[3], tile.at[2], tile.at[1], tile.at[0]};
       if (at[0] < p.result.channels) ptx::tensor_store(&operands.result[tile.phase], at, out + panel * kPanelBytes);
     }
     ptx::bulk_commit();

@@ -45,6 +45,17 @@ inline const ConvCase kPipelineCases[] = {
      .input = {1, 50},
      .kernel = {1, 7},
      .padding = {0, 3}},
+    {.name = "volume",
+     .rank = 3,
+     .batch = 1,
+     .in_channels = 16,
+     .out_channels = 8,
+     .input = {9, 3, 5},
+     .kernel = {3, 2, 3},
+     .stride = {1, 2, 1},
+     .padding = {1, 0, 2}},
+    // Strips of samples have the fewest tiles.
+    {.name = "samples", .batch = 9, .in_channels = 16, .out_channels = 8, .input = {9, 3}, .kernel = {3, 2}},
 };
 
 /// (outer, channels, inner) with channels last, and back; and (first, second, inner) as (second, inner, first).

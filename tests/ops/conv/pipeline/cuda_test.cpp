@@ -40,7 +40,7 @@ Tensor on_gpu(const std::vector<double>& values, DType dtype) {
 template <class Check>
 void by_every_plan(const ConvProblem& p, bool transposed, const Mode& mode, const Check& check) {
   const cuda::PipelineGeometry g = cuda::pipeline_geometry(p.geometry, transposed);
-  const auto positions = [](const cuda::Extent3& e) { return e[0] * e[1] * e[2]; };
+  const auto positions = [](const cuda::PipelineAxes& e) { return e[1] * e[2] * e[3]; };
   const TensorOptions wide{.dtype = kFloat64};
   const Tensor result =
       transposed ? conv_transpose(p.feature_tensor(wide), p.filter_tensor(wide), p.image_bias_tensor(wide), p.geometry)

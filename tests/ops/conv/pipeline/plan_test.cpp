@@ -15,50 +15,61 @@ namespace adjoint::testing {
 namespace {
 
 using cuda::Arithmetic;
-using cuda::Extent3;
+using cuda::PipelineAxes;
 using cuda::PipelineGeometry;
 using cuda::PipelinePlan;
 
-Extent3 places_of(const cuda::PipelineTensor& tensor, int phase) {
-  return {phase / (tensor.step[1] * tensor.step[2]), phase / tensor.step[2] % tensor.step[1], phase % tensor.step[2]};
+PipelineAxes places_of(const cuda::PipelineTensor& tensor, std::int64_t phase) {
+  PipelineAxes places{};
+  for (std::size_t axis = 4; axis-- > 0; phase /= tensor.step[axis]) places[axis] = phase % tensor.step[axis];
+  return places;
 }
 
-/// Every pair (source position, tap) that each result's position meets by the plan's tiles, boxes and taps.
-std::map<Extent3, std::set<std::pair<Extent3, int>>> met_by(const PipelinePlan& plan) {
-  std::map<Extent3, std::set<std::pair<Extent3, int>>> met;
+std::int64_t place_of(const PipelineAxes& position, const PipelineAxes& pitch) {
+  std::int64_t place = 0;
+  for (std::size_t axis = 0; axis < 4; ++axis) place += position[axis] * pitch[axis];
+  return place;
+}
+
+/// The place in memory of a phase's position; -1 outside the tensor.
+std::int64_t place_in(const cuda::PipelineTensor& tensor, std::int64_t phase, PipelineAxes position) {
+  const PipelineAxes places = places_of(tensor, phase);
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    position[axis] = position[axis] * tensor.step[axis] + places[axis];
+    if (position[axis] < 0 || position[axis] >= tensor.extents[axis]) return -1;
+  }
+  return place_of(position, tensor.pitch);
+}
+
+/// For each place of the result, the pairs of a place of the source and a tap that it meets.
+using Met = std::map<std::int64_t, std::set<std::pair<std::int64_t, int>>>;
+
+/// By the plan's tiles, boxes and taps.
+Met met_by(const PipelinePlan& plan) {
+  Met met;
   for (int index = 0; index < plan.tiles; ++index) {
     for (int team = 0; team < cuda::kPipelineTeams; ++team) {
       const cuda::PipelineTile tile = cuda::pipeline_tile(plan, index, team);
-      if (tile.sample != 0 || tile.result != 0) continue;
-      const Extent3 results = places_of(plan.result, tile.phase);
+      if (tile.result != 0) continue;
+      const int beside = plan.shares_filter ? team * cuda::kPipelineStrip : 0;
       for (int position = 0; position < plan.columns; ++position) {
-        const std::int64_t q[] = {tile.at[0], tile.at[1] + position / 8, tile.at[2] + position % 8};
-        Extent3 result, source;
-        bool inside = true;
-        for (std::size_t axis = 0; axis < 3; ++axis) {
-          result[axis] = q[axis] * plan.result.step[axis] + results[axis];
-          inside = inside && result[axis] < plan.result.extents[axis];
-        }
-        if (!inside) continue;
+        const std::int64_t result =
+            place_in(plan.result, tile.phase,
+                     {tile.at[0], tile.at[1], tile.at[2] + position / 8, tile.at[3] + position % 8});
+        if (result < 0) continue;
         EXPECT_TRUE(met.try_emplace(result).second) << "a position is computed twice";
-        const int row = (position / 8) * plan.box_extents[2] + position % 8 +
-                        (plan.shares_filter ? team * cuda::kPipelineStrip : 0);
+        const int row = (position / 8) * plan.box_width + position % 8 + beside;
         for (int b = 0; b < plan.boxes; ++b) {
           const cuda::PipelineBox& box = plan.box_list[b];
-          const Extent3 sources = places_of(plan.source, box.phase);
-          const int origin = tile.at[2] - (plan.shares_filter ? team * cuda::kPipelineStrip : 0);
+          if (!cuda::pipeline_reads(plan, tile, b)) continue;
           for (int t = plan.first_tap[tile.phase][b]; t < plan.first_tap[tile.phase][b + 1]; ++t) {
-            const int at = row + plan.tap_list[t].shift, width = plan.box_extents[2], height = plan.box_extents[1];
-            EXPECT_LT(at, width * height * plan.box_extents[0]);
-            const std::int64_t p[] = {tile.at[0] + box.first[0] + at / (width * height),
-                                      tile.at[1] + box.first[1] + at / width % height,
-                                      origin + box.first[2] + at % width};
-            inside = true;
-            for (std::size_t axis = 0; axis < 3; ++axis) {
-              source[axis] = p[axis] * plan.source.step[axis] + sources[axis];
-              inside = inside && source[axis] >= 0 && source[axis] < plan.source.extents[axis];
-            }
-            if (!inside) continue;
+            const int place = row + plan.tap_list[t].shift;
+            EXPECT_LT(place, plan.box_rows * plan.box_width) << "a tap reads behind the box";
+            const PipelineAxes at{tile.at[0] + box.first[0], tile.at[1] + box.first[1],
+                                  tile.at[2] + box.first[2] + place / plan.box_width,
+                                  tile.at[3] + box.first[3] + place % plan.box_width - beside};
+            const std::int64_t source = place_in(plan.source, box.phase, at);
+            if (source < 0) continue;
             EXPECT_TRUE(met[result].emplace(source, plan.tap_list[t].filter).second) << "a tap comes twice";
           }
         }
@@ -68,25 +79,28 @@ std::map<Extent3, std::set<std::pair<Extent3, int>>> met_by(const PipelinePlan& 
   return met;
 }
 
-std::map<Extent3, std::set<std::pair<Extent3, int>>> met_by_definition(const PipelineGeometry& g) {
-  std::map<Extent3, std::set<std::pair<Extent3, int>>> met;
-  const auto for_each = [](const Extent3& extents, const auto& body) {
-    for (std::int64_t i = 0; i < extents[0] * extents[1] * extents[2]; ++i) {
-      body(Extent3{i / (extents[1] * extents[2]), i / extents[2] % extents[1], i % extents[2]});
+Met met_by_definition(const PipelineGeometry& g) {
+  Met met;
+  const auto for_each = [](const PipelineAxes& extents, const auto& body) {
+    for (std::int64_t i = 0; i < extents[0] * extents[1] * extents[2] * extents[3]; ++i) {
+      PipelineAxes at{};
+      std::int64_t rest = i;
+      for (std::size_t axis = 4; axis-- > 0; rest /= extents[axis]) at[axis] = rest % extents[axis];
+      body(at);
     }
   };
-  for_each(g.result, [&](const Extent3& result) { met[result]; });
-  const Extent3 &features = g.transposed ? g.source : g.result, &images = g.transposed ? g.result : g.source;
-  for_each(features, [&](const Extent3& feature) {
-    for_each(g.kernel, [&](const Extent3& tap) {
-      Extent3 image;
-      bool inside = true;
-      for (std::size_t axis = 0; axis < 3; ++axis) {
+  for_each(g.result, [&](const PipelineAxes& result) { met[place_of(result, g.result_pitch)]; });
+  const PipelineAxes &features = g.transposed ? g.source : g.result, &images = g.transposed ? g.result : g.source;
+  for_each(features, [&](const PipelineAxes& feature) {
+    for_each(g.kernel, [&](const PipelineAxes& tap) {
+      PipelineAxes image{};
+      for (std::size_t axis = 0; axis < 4; ++axis) {
         image[axis] = feature[axis] * g.stride[axis] - g.padding[axis] + tap[axis] * g.dilation[axis];
-        inside = inside && image[axis] >= 0 && image[axis] < images[axis];
+        if (image[axis] < 0 || image[axis] >= images[axis]) return;
       }
-      const auto place = static_cast<int>((tap[0] * g.kernel[1] + tap[1]) * g.kernel[2] + tap[2]);
-      if (inside) met[g.transposed ? image : feature].emplace(g.transposed ? feature : image, place);
+      const std::int64_t result = place_of(g.transposed ? image : feature, g.result_pitch),
+                         source = place_of(g.transposed ? feature : image, g.source_pitch);
+      met[result].emplace(source, static_cast<int>(place_of(tap, g.kernel_pitch)));
     });
   });
   return met;
@@ -146,7 +160,10 @@ TEST(PipelinePlan, TheLeadIsWithinOneBoxAndTheFiltersRing) {
       PipelinePlan plan;
       if (!cuda::plan_pipeline(g, Arithmetic::kBFloat16, {}, plan)) continue;
       for (int phase = 0; phase < plan.result.phases(); ++phase) {
-        EXPECT_LE(plan.lead, plan.first_tap[phase][1] - plan.first_tap[phase][0]);
+        for (int box = 0; box < plan.boxes; ++box) {
+          const int taps = cuda::pipeline_taps(plan, phase, box);
+          EXPECT_TRUE(taps == 0 || plan.lead <= taps);
+        }
       }
       EXPECT_TRUE(!plan.shares_filter || plan.lead < plan.filter_slots);
     }
@@ -160,11 +177,11 @@ TEST(PipelinePlan, RefusesWhatItCannotRead) {
   EXPECT_TRUE(cuda::plan_pipeline(square(12, 12, 20), Arithmetic::kTF32, {}, plan));
   EXPECT_FALSE(cuda::plan_pipeline(square(64, 64, 20), Arithmetic::kFloat32, {}, plan));
   PipelineGeometry g = square(64, 64, 200);
-  g.dilation = {1, 40, 40};
-  g.padding = {0, 40, 40};
+  g.dilation = {1, 1, 40, 40};
+  g.padding = {0, 0, 40, 40};
   EXPECT_FALSE(cuda::plan_pipeline(g, Arithmetic::kBFloat16, {}, plan));  // 88 x 88 positions, twice
   g = square(64, 64, 20);
-  g.batch = 0;
+  g.source[0] = g.result[0] = 0;
   EXPECT_FALSE(cuda::plan_pipeline(g, Arithmetic::kBFloat16, {}, plan));
   g = cuda::pipeline_geometry(geometry({.in_channels = 64, .out_channels = 64, .input = {8, 8}, .stride = {2, 2}}),
                               true);

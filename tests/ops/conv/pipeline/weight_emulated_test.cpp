@@ -44,7 +44,7 @@ template <class M>
 void check(const ConvProblem& p, const cuda::PipelineGeometry& g, const cuda::PipelineWeightPlan& plan,
            std::uint64_t seed, Reached& reached) {
   using T = typename M::Element;
-  const auto positions = [](const cuda::Extent3& e) { return e[0] * e[1] * e[2]; };
+  const auto positions = [](const cuda::PipelineAxes& e) { return e[1] * e[2] * e[3]; };
   Operand<T> image(channels_last(p.image, g.source_channels, positions(g.source)), 0),
       feature(channels_last(p.feature, g.result_channels, positions(g.result)), 0);
   std::vector<float> sums(static_cast<std::size_t>(plan.sums_bytes() / 4), std::nanf(""));
@@ -57,6 +57,7 @@ void check(const ConvProblem& p, const cuda::PipelineGeometry& g, const cuda::Pi
   reached.insert("taps " + std::to_string(plan.team_taps));
   reached.insert(plan.shares_taps ? "teams of channels" : "teams of taps");
   if (plan.shares_rows) reached.insert("shared rows");
+  if (plan.feature.pitch[3] != 1) reached.insert("another order of axes");
   if (plan.sets_divider.divisor() > 1) reached.insert("sets");
   if (plan.slices > 1) reached.insert("slices");
   reached.insert("rows " + std::to_string(plan.strip_rows));
@@ -91,8 +92,9 @@ TYPED_TEST(PipelineWeightEmulation, EveryFormIsExact) {
       check<TypeParam>(p, g, plan, seed + static_cast<std::uint64_t>(plans), reached);
     }
   }
-  Reached all{"columns 128", "columns 64", "taps 1", "taps 2", "taps 3", "teams of channels", "teams of taps", "sets",
-              "slices",      "strips",     "phases", "rows 8", "rows 4"};
+  Reached all{
+      "columns 128", "columns 64", "taps 1", "taps 2", "taps 3", "teams of channels",    "teams of taps", "sets",
+      "slices",      "strips",     "phases", "rows 8", "rows 4", "another order of axes"};
   all.insert(TypeParam::kArithmetic == cuda::Arithmetic::kTF32 ? "shared rows" : "rows 16");
   EXPECT_EQ(reached, all);
 }

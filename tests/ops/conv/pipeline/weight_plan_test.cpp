@@ -51,8 +51,8 @@ TEST(PipelineWeightPlan, CutsTapsChannelsAndStripsWhole) {
           // A team that shares rows reads them for all taps that it may have.
           const bool reads_all = plan.shares_rows && tap % plan.team_taps == 0;
           const std::int64_t rows = plan.step_depth() / cuda::kPipelineStrip + (reads_all ? cuda::kRowTaps - 1 : 0);
-          const std::int64_t last = each.shift + (plan.step_rows[cuda::kWeightSteps - 1] + rows) * plan.box_extents[2];
-          EXPECT_LE(last - (plan.box_extents[2] - cuda::kPipelineStrip), plan.box_copy_bytes() / 128);
+          const std::int64_t last = each.shift + (plan.step_rows[cuda::kWeightSteps - 1] + rows) * plan.box_extents[3];
+          EXPECT_LE(last - (plan.box_extents[3] - cuda::kPipelineStrip), plan.box_copy_bytes() / 128);
         }
       }
       std::multiset<int> all;
@@ -72,9 +72,8 @@ TEST(PipelineWeightPlan, CutsTapsChannelsAndStripsWhole) {
       for (int strip = 0; strip < plan.strips; ++strip) {
         whole.insert(strip);
         const cuda::PipelineWeightStrip at = cuda::pipeline_weight_strip(plan, strip);
-        EXPECT_LT(at.sample, plan.feature.batch);
-        for (std::size_t axis = 0; axis < 3; ++axis) EXPECT_LT(at.at[axis], plan.feature.extents[axis]);
-        starts.emplace(at.sample, at.at[0], at.at[1], at.at[2]);
+        for (std::size_t axis = 0; axis < 4; ++axis) EXPECT_LT(at.at[axis], plan.feature.extents[axis]);
+        starts.emplace(at.at[0], at.at[1], at.at[2], at.at[3]);
       }
       EXPECT_EQ(starts.size(), static_cast<std::size_t>(plan.strips));
       for (const auto& [job, of_job] : strips) EXPECT_EQ(of_job, whole);

@@ -46,15 +46,16 @@ __device__ __forceinline__ void copy_strips(const PipelineWeightPlan& p, const O
       ptx::mbarrier_arrive_expect_bytes(full, bytes);
 #pragma unroll 1
       for (int panel = 0; panel < p.feature_panels(); ++panel) {
-        const int at[kTensorMapAxes] = {tile.feature + panel * p.line(), strip.at[2], strip.at[1], strip.at[0],
-                                        strip.sample};
+        const int at[kTensorMapAxes] = {tile.feature + panel * p.line(), strip.at[3], strip.at[2], strip.at[1],
+                                        strip.at[0]};
         ptx::tensor_copy(to, &operands.feature, at, full);
         to += p.panel_bytes();
       }
 #pragma unroll 1
       for (int panel = 0; panel < p.image_panels(); ++panel) {
-        const int at[kTensorMapAxes] = {tile.image + panel * p.line(), strip.at[2] + box.first[2],
-                                        strip.at[1] + box.first[1], strip.at[0] + box.first[0], strip.sample};
+        const int at[kTensorMapAxes] = {tile.image + panel * p.line(), strip.at[3] + box.first[3],
+                                        strip.at[2] + box.first[2], strip.at[1] + box.first[1],
+                                        strip.at[0] + box.first[0]};
         ptx::tensor_copy(to, &operands.image[box.phase], at, full);
         to += p.box_bytes();
       }
