@@ -143,6 +143,24 @@ void set_lead(PipelinePlan& plan) {
   if (plan.shares_filter) plan.lead = std::min(plan.lead, plan.filter_slots - 1);
 }
 
+/// The share of the products that are in planes outside the source.
+double outside_share(const PipelinePlan& plan) {
+  double all = 0, inside = 0;
+  for (int box = 0; box < plan.boxes; ++box) {
+    double taps = 0;
+    for (int phase = 0; phase < plan.result.phases(); ++phase) taps += pipeline_taps(plan, phase, box);
+    all += taps;
+    for (int axis = 0; axis < 2; ++axis) {
+      const auto places = static_cast<std::int32_t>(plan.tiles_divider[axis].divisor());
+      const std::int32_t first = plan.box_list[box].first[axis];
+      const std::int32_t met = std::min(places, plan.box_planes[box][axis] - first) - std::max(0, -first);
+      taps *= static_cast<double>(std::max(0, met)) / places;
+    }
+    inside += taps;
+  }
+  return 1 - inside / all;
+}
+
 /// Makes the plan with tiles of that form; returns false if no such plan fits.
 bool plan_tiles(const PipelineGeometry& g, const std::vector<PlacedTap>& taps, const Machine& machine,
                 PipelinePlan& plan) {
@@ -163,6 +181,10 @@ bool plan_tiles(const PipelineGeometry& g, const std::vector<PlacedTap>& taps, c
   }
   set_lead(plan);
   return true;
+}
+
+bool may_skip(const PipelinePlan& plan) {
+  return plan.slices == 1 && (plan.last_steps < kPipelineLineBytes / kPipelineStepBytes || outside_share(plan) > 0);
 }
 
 }  // namespace
@@ -230,7 +252,11 @@ bool plan_pipeline(const PipelineGeometry& g, Arithmetic arithmetic, const Machi
           candidate.slices = slices;
           if (!plan_tiles(ordered, placed, machine, candidate)) continue;
           const double share = is_in_memory_order(candidate.result) ? 1.0 : kOtherOrderShare;
-          if (least.take(pipeline_clocks(candidate, machine), share)) plan = candidate;
+          for (const bool skips : {false, true}) {
+            if (skips && !may_skip(candidate)) break;
+            candidate.skips = skips;
+            if (least.take(pipeline_clocks(candidate, machine), share)) plan = candidate;
+          }
         }
       }
     }
@@ -242,7 +268,8 @@ double pipeline_clocks(const PipelinePlan& plan, const Machine& machine) {
   // Fitted to 23 layers in bf16 and TF32: the time of a product under the power limit, relative to its designed clocks;
   // the latency from asking for a copy to its first byte; and for each column the exposed time of a tile's stores, and
   // of a grid's start.
-  constexpr double kPower = 1.15, kLatency = 2600, kStoredColumn = 2.6, kStart = 2000, kStartedColumn = 123;
+  constexpr double kPower = 1.15, kSkippingPower = 1.3, kLatency = 2600, kStoredColumn = 2.6, kStart = 2000,
+                   kStartedColumn = 123;
   constexpr double kSmemBytes = 128;
   // Not fitted: barriers of a cluster, and bytes of sums that cross it in a clock.
   constexpr double kExchange = 1500, kExchangedBytes = 16;
@@ -251,11 +278,14 @@ double pipeline_clocks(const PipelinePlan& plan, const Machine& machine) {
     taps += most_slice_taps(plan, phase) * plan.result_blocks();
   }
   const double groups = plan.units_divider.divisor(), teams = plan.shares_filter ? kPipelineTeams : 1;
-  const double tile_taps = taps / groups, tile_boxes = ceil_div(plan.chunks * plan.boxes, plan.slices);  // asked for
+  const double inside = plan.skips ? 1 - outside_share(plan) : 1;
+  const double tile_taps = inside * taps / groups,
+               tile_boxes = inside * ceil_div(plan.chunks * plan.boxes, plan.slices);  // asked for
   const double filter_bytes = plan.filter_lines(false) * kPipelineLineBytes, box_bytes = plan.box_copy_bytes();
   constexpr int kSteps = kPipelineLineBytes / kPipelineStepBytes;
-  const double steps = kSteps - static_cast<double>(kSteps - plan.last_steps) / plan.chunks;  // of a tap
-  const double products = tile_taps * teams * steps * plan.columns / 2 * kPower;
+  const double empty = plan.skips ? static_cast<double>(kSteps - plan.last_steps) / plan.chunks : 0;
+  const double steps = kSteps - empty;  // of a tap
+  const double products = tile_taps * teams * steps * plan.columns / 2 * (plan.skips ? kSkippingPower : kPower);
   const double operands = tile_taps * filter_bytes + tile_boxes * box_bytes;
   const double read = tile_taps * teams * steps * kPipelineStepBytes * (kPipelineResults + plan.columns);
   // The time that `slots` slots need to deliver; each is read for a while and then filled again.

@@ -8,7 +8,7 @@
 // A stride is cut into phases, so that every tap is a shift: the source's positions that are equal modulo conv's stride
 // form a separate tensor, and so do the result's modulo conv_transpose's. A tile lies in a plane. A box of the source,
 // of 128 bytes of channels and the tile's positions with their halo in one plane, is loaded once, and each tap of this
-// plane reads it from another position on; planes outside the source are left out. In shared memory a position is
+// plane reads it from another position on. In shared memory a position is
 // a row of 128 bytes, swizzled by its address, so a descriptor may begin at any. A warpgroup's tile is 64 results
 // (wgmma's rows) by `columns` positions: a strip eight wide, whose rows are the box's width apart.
 //
@@ -81,13 +81,16 @@ struct PipelinePlan {
   /// True if the warpgroups' tiles have the same results and neighbouring strips; otherwise they have the same strip.
   bool shares_filter;
   std::int32_t chunks;               // of the sum, 128 bytes of channels each
-  std::int32_t last_steps;           // products of the last chunk, of 32 bytes of channels each
+  std::int32_t last_steps;           // products of the last chunk that are not empty, of 32 bytes of channels each
   std::int32_t boxes;                // of a chunk
   std::int32_t box_rows, box_width;  // positions
   std::int32_t box_slots, filter_slots;
   std::int32_t slices;  // of a tile's boxes, one for each block of a cluster: then a cluster has one tile
-  std::int32_t lead;    // products by which the first warpgroup begins before the second
-  std::int32_t tiles;   // of a block: units of the same positions follow each other
+  /// True if planes outside the source, and the empty end of a last line, are left out. The loop that looks for them
+  /// takes longer for the rest.
+  bool skips;
+  std::int32_t lead;   // products by which the first warpgroup begins before the second
+  std::int32_t tiles;  // of a block: units of the same positions follow each other
   Divider units_divider, blocks_divider, tiles_divider[kPipelineAxes];
   PipelineBox box_list[kMostPipelineBoxes];
   std::int32_t box_planes[kMostPipelineBoxes][2];  // of its phase, along the axes of planes
@@ -105,10 +108,11 @@ struct PipelinePlan {
   ADJOINT_HD std::int32_t ring_bytes() const {
     return box_slots * box_bytes() + filter_rings() * filter_slots * kPipelineFilterBytes;
   }
-  /// The lines that a copy of a tap brings, for whole products: the copy engine fills a line outside the filter with
-  /// zeros at an eighth of its speed. Results without a line are anything, and are not stored.
+  /// The lines that a copy of a tap brings. The copy engine fills a line outside the filter with zeros at an eighth of
+  /// its speed, so lines of results that are not stored are left as they are. Lines of channels are needed wherever
+  /// they are multiplied.
   ADJOINT_HD std::int32_t filter_lines(bool results_innermost) const {
-    const std::int64_t all = results_innermost ? source.channels : result.channels;
+    const std::int64_t all = !results_innermost ? result.channels : skips ? source.channels : kPipelineResults;
     return static_cast<std::int32_t>(all < kPipelineResults ? (all + 15) / 16 * 16 : kPipelineResults);
   }
   /// The size of a warpgroup's sums, which the blocks of a cluster exchange in the rings' memory.
@@ -160,11 +164,12 @@ ADJOINT_HD inline PipelineTile pipeline_tile(const PipelinePlan& p, std::int32_t
   tile.other_phase = p.blocks_divider.split(other);
   tile.result = unit * kPipelineResults;
   const std::int32_t size[] = {1, 1, p.rows(), kPipelineStrip * (p.shares_filter ? kPipelineTeams : 1)};
-  for (int axis = kPipelineAxes - 1; axis >= 0; --axis) {
+  for (int axis = kPipelineAxes - 1; axis > 0; --axis) {
     std::int32_t place = index;
     index = p.tiles_divider[axis].split(place);
     tile.at[axis] = place * size[axis];
   }
+  tile.at[0] = index;
   if (p.shares_filter) tile.at[kPipelineAxes - 1] += team * kPipelineStrip;
   return tile;
 }

@@ -17,11 +17,11 @@
 
 namespace adjoint::cuda::pipeline {
 
-template <Arithmetic kArithmetic, int kColumns, wgmma::Major kFilter, bool kSliced, class T>
+template <Arithmetic kArithmetic, int kColumns, wgmma::Major kFilter, bool kSliced, bool kSkips, class T>
 __device__ __forceinline__ void multiply_and_store(const PipelinePlan& p, const Operands<T>& operands,
                                                    const Shared& shared, int team) {
   const int thread = static_cast<int>(threadIdx.x) % kTeam, lane = thread % 32;
-  Multiplier<kArithmetic, kColumns, kFilter> multiplier{.p = p, .shared = shared, .team = team, .lane = lane};
+  Multiplier<kArithmetic, kColumns, kFilter, kSkips> multiplier{.p = p, .shared = shared, .team = team, .lane = lane};
   const Store<T, kColumns> store{p, operands, shared.out + team * p.stage_bytes(), team, thread / 32, lane};
   if (team != 0 && p.lead > 0) ptx::mbarrier_wait(shared.begun, 0);
 #pragma unroll 1
@@ -38,12 +38,13 @@ __device__ __forceinline__ void multiply_and_store(const PipelinePlan& p, const 
       store(tile, multiplier.sums);
     }
   }
-  multiplier.end();
+  if constexpr (kSkips) multiplier.end();
   ptx::bulk_wait_read();
 }
 
 /// kFilter: the filter's inner axis, channels (kK) or results (kMN). kSliced: true if the plan has slices.
-template <Arithmetic kArithmetic, int kColumns, wgmma::Major kFilter, bool kSliced>
+/// kSkips: the plan's.
+template <Arithmetic kArithmetic, int kColumns, wgmma::Major kFilter, bool kSliced, bool kSkips>
 __global__ void __launch_bounds__(kPipelineThreads, 1)
     pipeline_kernel(const __grid_constant__ PipelinePlan p,
                     const __grid_constant__ Operands<typename ArithmeticTraits<kArithmetic>::Element> operands) {
@@ -61,13 +62,13 @@ __global__ void __launch_bounds__(kPipelineThreads, 1)
     ptx::lower_register_limit<kLoaderRegisters>();
     if (threadIdx.x % 32 == 0) {
       const int loader = warp - kMultipliers / 32;
-      if (loader < p.filter_rings()) copy_filters<kFilter, kSliced>(p, operands, shared, loader);
-      if (loader == kPipelineTeams) copy_boxes<kSliced>(p, operands, shared);
+      if (loader < p.filter_rings()) copy_filters<kFilter, kSliced, kSkips>(p, operands, shared, loader);
+      if (loader == kPipelineTeams) copy_boxes<kSliced, kSkips>(p, operands, shared);
     }
     if constexpr (kSliced) ptx::cluster_barrier();
   } else {
     ptx::raise_register_limit<kRegisters>();
-    multiply_and_store<kArithmetic, kColumns, kFilter, kSliced>(p, operands, shared, warp / kWarpsOfTeam);
+    multiply_and_store<kArithmetic, kColumns, kFilter, kSliced, kSkips>(p, operands, shared, warp / kWarpsOfTeam);
   }
   if constexpr (kSliced) ptx::cluster_barrier();  // until the others have read this block's sums
 #endif

@@ -11,15 +11,16 @@
 
 namespace adjoint::cuda {
 
-template <Arithmetic kArithmetic, wgmma::Major kFilter, bool kSliced>
+template <Arithmetic kArithmetic, wgmma::Major kFilter, bool kSliced, bool kSkips>
 auto pipeline_kernel_in(const PipelinePlan& plan) {
-  return plan.columns == 128 ? pipeline::pipeline_kernel<kArithmetic, 128, kFilter, kSliced>
-                             : pipeline::pipeline_kernel<kArithmetic, 64, kFilter, kSliced>;
+  return plan.columns == 128 ? pipeline::pipeline_kernel<kArithmetic, 128, kFilter, kSliced, kSkips>
+                             : pipeline::pipeline_kernel<kArithmetic, 64, kFilter, kSliced, kSkips>;
 }
 template <Arithmetic kArithmetic, wgmma::Major kFilter>
 auto pipeline_kernel_of(const PipelinePlan& plan) {
-  return plan.slices > 1 ? pipeline_kernel_in<kArithmetic, kFilter, true>(plan)
-                         : pipeline_kernel_in<kArithmetic, kFilter, false>(plan);
+  return plan.slices > 1 ? pipeline_kernel_in<kArithmetic, kFilter, true, false>(plan)
+         : plan.skips    ? pipeline_kernel_in<kArithmetic, kFilter, false, true>(plan)
+                         : pipeline_kernel_in<kArithmetic, kFilter, false, false>(plan);
 }
 
 template <class T, class Encode>

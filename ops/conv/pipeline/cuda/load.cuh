@@ -12,7 +12,7 @@
 
 namespace adjoint::cuda::pipeline {
 
-template <bool kSliced, class T>
+template <bool kSliced, bool kSkips, class T>
 __device__ __forceinline__ void copy_boxes(const PipelinePlan& p, const Operands<T>& operands, const Shared& shared) {
   constexpr int kLine = kPipelineLineBytes / sizeof(T);
   Ring ring;
@@ -21,7 +21,7 @@ __device__ __forceinline__ void copy_boxes(const PipelinePlan& p, const Operands
     const PipelineTile tile = pipeline_tile(p, index, 0);
 #pragma unroll 1
     for (PipelineSlice next = slice_of<kSliced>(p); next.left > 0; next.advance(p.boxes)) {
-      if (!pipeline_reads(p, tile, next.box)) continue;
+      if (kSkips && !pipeline_reads(p, tile, next.box)) continue;
       const PipelineBox& box = p.box_list[next.box];
       const std::uint32_t full = shared.boxes_full + 8 * ring.slot;
       const int at[kTensorMapAxes] = {next.chunk * kLine, tile.at[3] + box.first[3], tile.at[2] + box.first[2],
@@ -35,7 +35,7 @@ __device__ __forceinline__ void copy_boxes(const PipelinePlan& p, const Operands
 }
 
 /// In the order in which the team multiplies them, or both teams if they share filters.
-template <wgmma::Major kFilter, bool kSliced, class T>
+template <wgmma::Major kFilter, bool kSliced, bool kSkips, class T>
 __device__ __forceinline__ void copy_filters(const PipelinePlan& p, const Operands<T>& operands, const Shared& shared,
                                              int team) {
   constexpr int kLine = kPipelineLineBytes / sizeof(T);
@@ -48,7 +48,7 @@ __device__ __forceinline__ void copy_filters(const PipelinePlan& p, const Operan
     const PipelineTile tile = pipeline_tile(p, index, team);
 #pragma unroll 1
     for (PipelineSlice next = slice_of<kSliced>(p); next.left > 0; next.advance(p.boxes)) {
-      if (!pipeline_reads(p, tile, next.box)) continue;
+      if (kSkips && !pipeline_reads(p, tile, next.box)) continue;
       const int end = p.first_tap[tile.phase][next.box + 1];
 #pragma unroll 1
       for (int tap = p.first_tap[tile.phase][next.box]; tap < end; ++tap) {

@@ -12,8 +12,8 @@
 
 namespace adjoint::cuda::pipeline {
 
-/// kFilter: kMN if results are the filter's inner axis; then a step's channels are rows of results.
-template <Arithmetic kArithmetic, int kColumns, wgmma::Major kFilter>
+/// kFilter: kMN if results are the filter's inner axis; then a step's channels are rows of results. kSkips: the plan's.
+template <Arithmetic kArithmetic, int kColumns, wgmma::Major kFilter, bool kSkips>
 struct Multiplier {
   static constexpr int kFilterStep =
       kFilter == wgmma::Major::kK ? kStepUnits : kPipelineResults / kStepsOfLine * kLineUnits;
@@ -50,11 +50,11 @@ struct Multiplier {
     wgmma::pin(sums);
 #pragma unroll 1
     for (; next.left > 0; next.advance(p.boxes)) {
-      if (!pipeline_reads(p, tile, next.box)) continue;
+      if (kSkips && !pipeline_reads(p, tile, next.box)) continue;
       ptx::mbarrier_wait(shared.boxes_full + 8 * boxes.slot, boxes.parity);
       const std::uint64_t box = wgmma::moved(box_slots, boxes.slot * (p.box_bytes() / 16));
       const int end = p.first_tap[tile.phase][next.box + 1];
-      const int steps_of_line = next.chunk + 1 < p.chunks ? kStepsOfLine : p.last_steps;
+      const int steps_of_line = kSkips && next.chunk + 1 == p.chunks ? p.last_steps : kStepsOfLine;
 #pragma unroll 1
       for (int tap = p.first_tap[tile.phase][next.box]; tap < end; ++tap) {
         ptx::mbarrier_wait(shared.filters_full + 8 * (first_slot + filters.slot), filters.parity);
@@ -94,7 +94,7 @@ struct Multiplier {
     release(used_filter);
     release(used_box);
     wgmma::pin(sums);
-    if (accumulate == 0) {  // no tap reads the source
+    if (kSkips && accumulate == 0) {  // no tap reads the source
 #pragma unroll
       for (float& sum : sums) sum = 0;
     }
