@@ -222,6 +222,7 @@ struct Libtorch {
   static std::size_t peak_bytes(bool on_gpu) {
     if (!on_gpu) return 0;
 #ifdef ADJOINT_BENCH_TORCH_CUDA
+    torch::empty({1}, torch::kCUDA);  // starts the allocator
     const auto peak = c10::cuda::CUDACachingAllocator::getDeviceStats(0).allocated_bytes[0].peak;
     c10::cuda::CUDACachingAllocator::resetPeakStats(0);
     return static_cast<std::size_t>(peak);
