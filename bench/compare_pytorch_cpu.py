@@ -1,17 +1,22 @@
 #!/usr/bin/python3
-"""Compares transposed convolution on the CPU with PyTorch's in one run: milliseconds, and the speedup.
+"""Compares convolutions on the CPU with PyTorch's in one run: milliseconds, and the speedup.
 
 Both sides get the same number of threads and take turns, a few calls at a time, so other work on the machine disturbs
 both alike. Each case reports the medians. "forward + backward" computes the result and the gradients of input and
 weight.
 
-    bench/compare_pytorch_cpu.py [--threads 2] [--rounds 15] [--isa avx2] [--only NAME] [--program build/bench/bench_conv_cpu]
+    bench/compare_pytorch_cpu.py [--threads 2] [--rounds 15] [--isa avx2] [--only NAME] [--volumes]
+                                 [--program build/bench/bench_conv_cpu]
+
+The cases are transposed convolutions of signals and images, or, with --volumes, the layers of bench/layers/volumes.csv
+with one example and at most 2e10 FLOP.
 
 The script needs Debian's python3-torch and libopenblas0-pthread (PyTorch is slow with the reference BLAS), and the
 program from a build with -DADJOINT_BUILD_BENCH=ON. It writes bench/results/pytorch_cpu.json (--out).
 """
 
 import argparse
+import dataclasses
 import json
 import math
 import os
@@ -20,6 +25,7 @@ import statistics
 import subprocess
 import time
 
+import layers
 from layers import Layer
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -38,14 +44,22 @@ CASES = [
 ]
 
 
+def volumes():
+    """Returns the layers of volumes.csv that a CPU computes in a second, with one example."""
+    most = 2e10
+    single = (dataclasses.replace(layer, name=layer.name.replace(" ", "_"), batch=1) for layer in layers.read("volumes"))
+    return [layer for layer in single if layer.flop <= most]
+
+
 def request(layer, part, calls):
     """Returns the program's request for a case; a 1-D layer has a height of 1."""
-    height = 2 - layer.rank
+    height = max(2 - layer.rank, 0)
     a = layer.attributes
-    units = [(layer.input, 1), (layer.kernel, 1), (a["stride"], 1), (a["padding"], 0), (a["output_padding"], 0),
-             (a["dilation"], 1)]
+    units = [(layer.input, 1), (layer.kernel, 1), (a["stride"], 1), (a["padding"], 0),
+             (a.get("output_padding", (0,) * layer.rank), 0), (a["dilation"], 1)]
     sizes = [size for values, unit in units for size in (*(unit,) * height, *values)]
-    words = [layer.name, layer.batch, layer.in_channels, layer.out_channels, layer.groups, *sizes, part, calls]
+    kind = "conv_transpose" if layer.transposed else "conv"
+    words = [kind, layer.name, max(layer.rank, 2), layer.batch, layer.in_channels, layer.out_channels, layer.groups, *sizes, part, calls]
     return " ".join(map(str, words))
 
 
@@ -67,7 +81,8 @@ class PyTorch:
         self.torch = torch
         self.x = torch.randn(case.input_shape, requires_grad=True)
         self.w = torch.randn(case.weight_shape, requires_grad=True)
-        function = torch.nn.functional.conv_transpose1d if case.rank == 1 else torch.nn.functional.conv_transpose2d
+        kind = "conv_transpose" if case.transposed else "conv"
+        function = getattr(torch.nn.functional, f"{kind}{case.rank}d")
         self.call = lambda: function(self.x, self.w, **case.attributes)
         self.gradient = torch.randn_like(self.call())
 
@@ -113,6 +128,7 @@ def main():
     parser.add_argument("--calls", type=int, default=3, help="timed calls per side and round")
     parser.add_argument("--isa", help="Adjoint's instruction set (baseline, avx2 or avx512) instead of the best")
     parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--volumes", action="store_true", help="layers of volumes.csv instead of the usual cases")
     parser.add_argument("--program", default=ROOT / "build/bench/bench_conv_cpu", type=pathlib.Path)
     parser.add_argument("--out", default=ROOT / "bench/results/pytorch_cpu.json", type=pathlib.Path)
     arguments = parser.parse_args()
@@ -125,7 +141,7 @@ def main():
     print(f"{'case':<22} {'part':<19} {'Adjoint ms':>10} {'PyTorch ms':>10} {'speedup':>8}")
     results = []
     for part in PARTS:
-        chosen = [case for case in CASES if arguments.only in case.name]
+        chosen = [case for case in (volumes() if arguments.volumes else CASES) if arguments.only in case.name]
         for case in chosen:
             result = compare(torch, case, part, adjoint, arguments.rounds, arguments.calls)
             results.append(result)

@@ -1,13 +1,14 @@
-// Times conv_transpose2d on the CPU for bench/compare_pytorch_cpu.py, which writes one request per line.
+// Times convolutions on the CPU for bench/compare_pytorch_cpu.py, which writes one request per line.
 //
-// In:  name batch in_channels out_channels groups and h w of: input, kernel, stride, padding, output_padding, dilation;
-//      forward | backward | both; calls
+// In:  conv | conv_transpose; name; rank, 2 or 3; batch in_channels out_channels groups and, with one value for each
+//      axis, input, kernel, stride, padding, output_padding, dilation; forward | backward | both; calls
 // Out: one line of milliseconds, one number per timed call. The program makes one call before, which it does not time.
 #include <adjoint/adjoint.h>
 
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <iostream>
 #include <sstream>
 #include <string>
@@ -15,33 +16,51 @@
 
 namespace {
 
-using adjoint::Size2;
-using adjoint::Tensor;
+using namespace adjoint;
 
 struct Problem {
   std::string name;
   Tensor input, weight, gradient;
-  adjoint::ConvTranspose2dParams params;
+  std::function<Tensor(const Tensor&, const Tensor&)> call;
 };
 
-Size2 read_size(std::istream& in) {
-  Size2 size;
-  in >> size.h >> size.w;
-  return size;
+std::istream& operator>>(std::istream& in, Size2& size) { return in >> size.h >> size.w; }
+std::istream& operator>>(std::istream& in, Size3& size) { return in >> size.d >> size.h >> size.w; }
+Shape shape(std::int64_t first, std::int64_t second, const Size2& size) { return {first, second, size.h, size.w}; }
+Shape shape(std::int64_t first, std::int64_t second, const Size3& size) {
+  return {first, second, size.d, size.h, size.w};
+}
+
+/// The attributes of a call of conv or conv_transpose, and the call.
+template <class Params, class Size>
+void read_rest(std::istream& in, bool transposed,
+               Tensor (*function)(const Tensor&, const Tensor&, const Tensor&, const Params&), Problem& p) {
+  std::int64_t batch = 0, in_channels = 0, out_channels = 0;
+  Size input, kernel, output_padding;
+  Params params;
+  in >> batch >> in_channels >> out_channels >> params.groups >> input >> kernel >> params.stride >> params.padding >>
+      output_padding >> params.dilation;
+  if constexpr (requires { params.output_padding; }) params.output_padding = output_padding;
+  const std::int64_t first = transposed ? in_channels : out_channels, second = transposed ? out_channels : in_channels;
+  p.input = Tensor::randn(shape(batch, in_channels, input), {.requires_grad = true});
+  p.weight = Tensor::randn(shape(first, second / params.groups, kernel), {.requires_grad = true});
+  p.call = [=](const Tensor& x, const Tensor& w) { return function(x, w, {}, params); };
+  p.gradient = Tensor::randn(p.call(p.input, p.weight).shape());
 }
 
 Problem read_problem(std::istream& in) {
   Problem p;
-  std::int64_t batch = 0, in_channels = 0, out_channels = 0;
-  in >> p.name >> batch >> in_channels >> out_channels >> p.params.groups;
-  const Size2 input = read_size(in), kernel = read_size(in);
-  p.params.stride = read_size(in);
-  p.params.padding = read_size(in);
-  p.params.output_padding = read_size(in);
-  p.params.dilation = read_size(in);
-  p.input = Tensor::randn({batch, in_channels, input.h, input.w}, {.requires_grad = true});
-  p.weight = Tensor::randn({in_channels, out_channels / p.params.groups, kernel.h, kernel.w}, {.requires_grad = true});
-  p.gradient = Tensor::randn(conv_transpose2d(p.input, p.weight, {}, p.params).shape());
+  std::string kind;
+  int rank = 0;
+  in >> kind >> p.name >> rank;
+  const bool transposed = kind == "conv_transpose";
+  if (rank == 2) {
+    transposed ? read_rest<ConvTranspose2dParams, Size2>(in, true, conv_transpose2d, p)
+               : read_rest<Conv2dParams, Size2>(in, false, conv2d, p);
+  } else {
+    transposed ? read_rest<ConvTranspose3dParams, Size3>(in, true, conv_transpose3d, p)
+               : read_rest<Conv3dParams, Size3>(in, false, conv3d, p);
+  }
   return p;
 }
 
@@ -52,12 +71,12 @@ double milliseconds(const Problem& p, const std::string& part) {
   };
   if (part == "forward") {
     const auto start = Clock::now();
-    const Tensor result = conv_transpose2d(p.input, p.weight, {}, p.params);
+    const Tensor result = p.call(p.input, p.weight);
     return since(start);
   }
   const auto start = Clock::now();
-  adjoint::Tape tape;
-  const Tensor result = conv_transpose2d(p.input, p.weight, {}, p.params);
+  Tape tape;
+  const Tensor result = p.call(p.input, p.weight);
   const auto recorded = Clock::now();
   const std::vector<Tensor> gradients = tape.gradient(result, {p.input, p.weight}, {.grad_output = p.gradient});
   return since(part == "both" ? start : recorded);
