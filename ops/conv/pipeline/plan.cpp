@@ -128,19 +128,22 @@ bool slices_fit(const PipelinePlan& plan, const Machine& machine) {
 }
 
 /// The second warpgroup begins when the first is far enough ahead that one stores while the other multiplies. Until
-/// then the second frees no box, and no slot of a filter that both read.
+/// then the second frees no box, and no slot of a filter that both read, so the slots must hold all that the first
+/// needs.
 void set_lead(PipelinePlan& plan) {
   constexpr double kShare = 0.4;  // of a tile, measured
-  int least = std::numeric_limits<int>::max(), all = least;
+  const int held_boxes = std::min(plan.box_slots, plan.boxes * plan.chunks);
+  int lead = plan.slices > 1 ? 0 : std::numeric_limits<int>::max();
   for (int phase = 0; phase < plan.result.phases(); ++phase) {
+    int held = 0;
+    for (int i = 0; i < held_boxes; ++i) held += pipeline_taps(plan, phase, i % plan.boxes);
+    lead = std::min({lead, held, static_cast<int>(kShare * taps_of(plan, phase) * plan.chunks)});
     for (int box = 0; box < plan.boxes; ++box) {
       const int taps = pipeline_taps(plan, phase, box);
-      if (taps > 0) least = std::min(least, taps);
+      if (taps > 0) lead = std::min(lead, taps);
     }
-    all = std::min(all, taps_of(plan, phase) * plan.chunks);
   }
-  plan.lead = plan.slices > 1 ? 0 : std::min(least, static_cast<int>(kShare * all));
-  if (plan.shares_filter) plan.lead = std::min(plan.lead, plan.filter_slots - 1);
+  plan.lead = plan.shares_filter ? std::min(lead, plan.filter_slots - 1) : lead;
 }
 
 /// The share of the products that are in planes outside the source.
@@ -183,8 +186,10 @@ bool plan_tiles(const PipelineGeometry& g, const std::vector<PlacedTap>& taps, c
   return true;
 }
 
+/// Both warpgroups must have the same phase, so that they leave out the same boxes.
 bool may_skip(const PipelinePlan& plan) {
-  return plan.slices == 1 && (plan.last_steps < kPipelineLineBytes / kPipelineStepBytes || outside_share(plan) > 0);
+  return plan.slices == 1 && (plan.shares_filter || plan.result.phases() == 1) &&
+         (plan.last_steps < kPipelineLineBytes / kPipelineStepBytes || outside_share(plan) > 0);
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 // A stride is cut into phases, so that every tap is a shift: the source's positions that are equal modulo conv's stride
 // form a separate tensor, and so do the result's modulo conv_transpose's. A tile lies in a plane. A box of the source,
 // of 128 bytes of channels and the tile's positions with their halo in one plane, is loaded once, and each tap of this
-// plane reads it from another position on. In shared memory a position is
-// a row of 128 bytes, swizzled by its address, so a descriptor may begin at any. A warpgroup's tile is 64 results
-// (wgmma's rows) by `columns` positions: a strip eight wide, whose rows are the box's width apart.
+// plane reads it from another position on: in shared memory a position is a row of 128 bytes, swizzled by its address,
+// so a descriptor may begin at any. A warpgroup's tile is 64 results (wgmma's rows) by `columns` positions: a strip
+// eight wide, whose rows are the box's width apart.
 //
 // A position has four axes: sample, depth, height, width. The copy engine takes them in any order, so a plan chooses
 // the two along which its strips lie: those whose extents its tiles divide best. Strips of small images are eight
@@ -148,20 +148,14 @@ ADJOINT_HD inline PipelineSlice pipeline_slice(const PipelinePlan& p, std::int32
 struct PipelineTile {
   std::int32_t at[kPipelineAxes];  // the strip's first position, of a phase
   std::int32_t phase, result;      // the first of its results
-  std::int32_t other_phase;        // of the other warpgroup's tile
 };
 
 ADJOINT_HD inline PipelineTile pipeline_tile(const PipelinePlan& p, std::int32_t index, int team) {
   PipelineTile tile{};
   std::int32_t unit = index;
   index = p.units_divider.split(unit);
-  std::int32_t other = unit;
-  if (!p.shares_filter) {
-    other = unit * kPipelineTeams + 1 - team;
-    unit = unit * kPipelineTeams + team;
-  }
+  if (!p.shares_filter) unit = unit * kPipelineTeams + team;
   tile.phase = p.blocks_divider.split(unit);
-  tile.other_phase = p.blocks_divider.split(other);
   tile.result = unit * kPipelineResults;
   const std::int32_t size[] = {1, 1, p.rows(), kPipelineStrip * (p.shares_filter ? kPipelineTeams : 1)};
   for (int axis = kPipelineAxes - 1; axis > 0; --axis) {
@@ -178,9 +172,9 @@ ADJOINT_HD inline int pipeline_taps(const PipelinePlan& p, std::int32_t phase, s
   return p.first_tap[phase][box + 1] - p.first_tap[phase][box];
 }
 
-/// True if either warpgroup's tile has taps in the box, and the box's plane is in the source.
+/// True if the tile has taps in the box, and the box's plane is in the source.
 ADJOINT_HD inline bool pipeline_reads(const PipelinePlan& p, const PipelineTile& tile, std::int32_t box) {
-  if (pipeline_taps(p, tile.phase, box) == 0 && pipeline_taps(p, tile.other_phase, box) == 0) return false;
+  if (pipeline_taps(p, tile.phase, box) == 0) return false;
   for (int axis = 0; axis < 2; ++axis) {
     const std::int32_t place = tile.at[axis] + p.box_list[box].first[axis];
     if (place < 0 || place >= p.box_planes[box][axis]) return false;

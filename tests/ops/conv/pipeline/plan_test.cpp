@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -152,7 +153,7 @@ TEST(PipelinePlan, FitsSharedMemory) {
 }
 
 // The first warpgroup must not wait for a slot that the second one, which waits for it, has to free.
-TEST(PipelinePlan, TheLeadIsWithinOneBoxAndTheFiltersRing) {
+TEST(PipelinePlan, TheLeadIsWithinTheRings) {
   for (const ConvCase& c : conv_cases()) {
     for (const bool transposed : {false, true}) {
       PipelineGeometry g = cuda::pipeline_geometry(geometry(c), transposed);
@@ -160,10 +161,11 @@ TEST(PipelinePlan, TheLeadIsWithinOneBoxAndTheFiltersRing) {
       PipelinePlan plan;
       if (!cuda::plan_pipeline(g, Arithmetic::kBFloat16, {}, plan)) continue;
       for (int phase = 0; phase < plan.result.phases(); ++phase) {
-        for (int box = 0; box < plan.boxes; ++box) {
-          const int taps = cuda::pipeline_taps(plan, phase, box);
-          EXPECT_TRUE(taps == 0 || plan.lead <= taps);
+        int held = 0;
+        for (int i = 0; i < std::min(plan.box_slots, plan.boxes * plan.chunks); ++i) {
+          held += cuda::pipeline_taps(plan, phase, i % plan.boxes);
         }
+        EXPECT_LE(plan.lead, held);
       }
       EXPECT_TRUE(!plan.shares_filter || plan.lead < plan.filter_slots);
     }
