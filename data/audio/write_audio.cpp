@@ -98,8 +98,13 @@ void write_audio(const fs::path& path, const Tensor& samples, std::int64_t sampl
                 "write_audio: '{}' cannot hold {} channels of {} bits at {} Hz", name, channels, options.bits,
                 sample_rate);
   std::vector<float> values = samples.detach().to_vector<float>();
-  const bool keeps_all = (format & SF_FORMAT_SUBMASK) == SF_FORMAT_FLOAT;
-  if (!keeps_all) std::transform(values.begin(), values.end(), values.begin(), finite);
+  const int encoding = format & SF_FORMAT_SUBMASK;
+  if (encoding != SF_FORMAT_FLOAT) std::transform(values.begin(), values.end(), values.begin(), finite);
+  if (encoding == SF_FORMAT_PCM_16 || encoding == SF_FORMAT_PCM_24) {
+    // libsndfile rounds to FLAC, but down to WAV.
+    const auto unit = std::ldexp(1.0F, options.bits - 1);
+    for (float& value : values) value = std::rint(value * unit) / unit;
+  }
   Memory memory;
   SF_VIRTUAL_IO calls = Memory::calls();
   Sound sound(::sf_open_virtual(&calls, SFM_WRITE, &info, &memory));

@@ -66,6 +66,18 @@ TEST_F(AudioFiles, ClampsIntegersAndKeepsFloats) {
   EXPECT_EQ(read_audio(folder / "b.wav").samples.to_vector<float>(), loud.to_vector<float>());
 }
 
+TEST_F(AudioFiles, IntegersAreTheNearest) {
+  for (const int bits : {16, 24}) {
+    const float unit = std::ldexp(1.0F, 1 - bits);
+    const Tensor values = Tensor::from_vector({0.4F * unit, 0.6F * unit, -0.4F * unit, -0.6F * unit, 1.6F * unit}, {5});
+    for (const char* name : {"a.wav", "a.flac"}) {
+      write_audio(folder / name, values, 8000, {.bits = bits});
+      EXPECT_EQ(read_audio(folder / name).samples.to_vector<float>(), (std::vector<float>{0, unit, 0, -unit, 2 * unit}))
+          << bits << " bits, " << name;
+    }
+  }
+}
+
 TEST_F(AudioFiles, NamesWhatCannotBeReadOrWritten) {
   EXPECT_ERROR(read_audio(folder / "none.wav"), "read_audio", "none.wav");
   std::ofstream(folder / "text.wav") << "no sound at all, though long enough to look at";
