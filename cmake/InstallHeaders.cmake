@@ -1,10 +1,13 @@
 # Installs the public headers: copies adjoint.h, and every header that it includes directly or indirectly, from the
-# source folders. A header that adjoint.h does not reach is internal and is not installed. The script reads
-# ADJOINT_SOURCE_DIR, ADJOINT_INCLUDE_DIR and ADJOINT_DATA.
+# source folders. A header that adjoint.h does not reach is internal and is not installed, except for those that adjoint.h
+# leaves to the few programs that need them. The script reads ADJOINT_SOURCE_DIR, ADJOINT_INCLUDE_DIR and ADJOINT_DATA.
 
 cmake_minimum_required(VERSION 3.25)
 
 set(pending adjoint.h)
+if(ADJOINT_DATA)
+  list(APPEND pending data/log_record.h)
+endif()
 set(installed)
 while(pending)
   list(POP_FRONT pending header)
