@@ -139,6 +139,16 @@ const Case kCases[] = {
        return std::vector<Tensor>{pictures, (pictures.mean({1}) > 0.0).to(adjoint::kInt64)};
      }},
     {"autoencoder", noise({{64, 3, 32, 32}, {64, 32}})},
+    {"diffusion",
+     [](const adjoint::TensorOptions& options) {
+       std::vector<Tensor> batch = noise({{128, 3, 32, 32}, {128, 3, 32, 32}})(options);
+       batch.push_back(adjoint::randint(1000, {128}, options));
+       return batch;
+     }},
+    {"text",
+     [](const adjoint::TensorOptions& options) {
+       return std::vector<Tensor>{adjoint::randint(256, {64, 257}, options)};
+     }},
     {"wide", noise({{32, 1024, 16, 16}})},
 };
 

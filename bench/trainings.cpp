@@ -1,10 +1,13 @@
 #include "trainings.h"
 
 #include "autoencoder/vae.h"
+#include "diffusion/denoiser.h"
+#include "diffusion/process.h"
 #include "gan/networks.h"
 #include "nn/networks/fsrcnn.h"
 #include "segmentation/unet.h"
 #include "super_resolution/model.h"
+#include "text/gpt.h"
 #include "vocoder/generator.h"
 
 #include <functional>
@@ -133,6 +136,23 @@ std::unique_ptr<Training> make_training(const std::string& network) {
        [] {
          return of_one(autoencoder::Vae({}), {.lr = kLr}, [](const auto& net, const Tensors& batch) {
            return autoencoder::vae_loss(net(batch[0], batch[1]), batch[0], 1.0);
+         });
+       }},
+      {"diffusion",
+       [] {
+         return of_one(diffusion::Denoiser({}), {.lr = kLr},
+                       [noising = std::optional<diffusion::Noising>()](const auto& net, const Tensors& batch) mutable {
+                         if (!noising) noising.emplace(batch[0].device());
+                         const auto [pictures, velocity] = (*noising)(batch[0], batch[1], batch[2]);
+                         return mse_loss(net(pictures, batch[2]).to(kFloat32), velocity);
+                       });
+       }},
+      {"text",
+       [] {
+         return of_one(text::Gpt({.dropout = 0.0}), {.lr = kLr}, [](const auto& net, const Tensors& batch) {
+           const std::int64_t length = batch[0].size(1) - 1;
+           const Tensor scores = net(batch[0].narrow(1, 0, length)).to(kFloat32);
+           return cross_entropy(scores.reshape({-1, text::Gpt::kBytes}), batch[0].narrow(1, 1, length).reshape({-1}));
          });
        }},
       {"wide",

@@ -24,9 +24,10 @@ class Training {
                                             const std::vector<adjoint::Tensor>& batch) = 0;
 };
 
-/// Returns a training by name. super_resolution, gan, vocoder, segmentation and autoencoder are the programs' defaults;
-/// vocoder and segmentation have simpler losses. The other names are fsrcnn, dcgan, dcgan_plain, hifigan_v1,
-/// hifigan_v2, and wide, which has 104 million parameters. Throws Error for another name.
+/// Returns a training by name. super_resolution, gan, vocoder, segmentation, autoencoder, diffusion and text are the
+/// programs' defaults; vocoder and segmentation have simpler losses, and diffusion has no average of the weights. text
+/// has no dropout, and Adam alone updates it: without decay, clipping or a schedule. The other names are fsrcnn, dcgan,
+/// dcgan_plain, hifigan_v1, hifigan_v2, and wide, which has 104 million parameters. Throws Error for another name.
 std::unique_ptr<Training> make_training(const std::string& network);
 
 }  // namespace bench

@@ -1,4 +1,5 @@
 // diffusion: trains a network that takes the noise out of small pictures, and makes pictures from noise with it.
+#include "apply.h"
 #include "process.h"
 #include "trainer.h"
 

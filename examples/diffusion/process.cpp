@@ -1,9 +1,5 @@
 #include "process.h"
 
-#include "common/drawn.h"
-#include "common/memory_format.h"
-#include "common/squares.h"
-
 #include <adjoint/core/base/error.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/index/index.h>
@@ -19,7 +15,6 @@ namespace diffusion {
 namespace {
 
 using adjoint::Tensor;
-using examples::kPictureExtent;
 
 std::vector<double> cosine_schedule() {
   constexpr double kOffset = 0.008, kMostNoise = 0.999;
@@ -83,21 +78,6 @@ Tensor Sampler::operator()(const Tensor& noise) const {
     x = std::sqrt(share(next)) * picture + std::sqrt(1.0 - share(next)) * left;
   }
   return x;
-}
-
-Tensor picture_noise(std::uint64_t seed, std::int64_t count) {
-  return examples::noise_of(seed, count, 3 * kPictureExtent * kPictureExtent)
-      .reshape({count, 3, kPictureExtent, kPictureExtent});
-}
-
-Tensor generate(const Denoiser& model, const Tensor& noise, std::int64_t steps, adjoint::Device device) {
-  constexpr std::int64_t kAtOnce = 128;
-  const Sampler sampler(model, steps);
-  const adjoint::MemoryFormat format = examples::format_of(model);
-  return examples::in_parts(noise, kAtOnce, [&](const Tensor& part) {
-    const Tensor pictures = sampler(examples::in_format(part.to(device), format));
-    return examples::to_bytes(pictures).to(adjoint::kCPU).contiguous();
-  });
 }
 
 }  // namespace diffusion

@@ -1,5 +1,7 @@
 #include "trainer.h"
 
+#include "apply.h"
+
 #include "common/memory_format.h"
 
 #include <adjoint/data/image.h>

@@ -2,6 +2,7 @@
 #include "resumed_training.h"
 
 #include "common/squares.h"
+#include "diffusion/apply.h"
 #include "diffusion/denoiser.h"
 #include "diffusion/process.h"
 #include "diffusion/trainer.h"
