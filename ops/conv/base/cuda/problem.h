@@ -48,7 +48,7 @@ struct ConvProblem {
   const void* second = nullptr;          // filter, or for kFilter feature
   const void* bias = nullptr;            // one value per channel of the result, or null
   bool filter_is_channels_last = false;  // (Cf, taps, Ci) in memory, read or written; only for run_channels_last()
-  bool image_is_padded = false;          // to channels that fill multiples of 16 bytes; likewise
+  bool image_is_padded = false;          // to channels of multiples of 16 bytes; only for run_channels_last()
   void* out = nullptr;
   Activation activation = {};  // applied to sum and bias, before rounding
   void* linear = nullptr;  // if not null, receives sum and bias without the activation, rounded; laid out like `out`

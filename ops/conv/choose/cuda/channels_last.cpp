@@ -167,7 +167,7 @@ const PipelineWeightPlan* weight_plan(const ConvProblem& problem) {
   });
 }
 
-/// The predicted time of that plan; infinite if there is none.
+/// The predicted time of that plan, infinite without one.
 double pipeline_microseconds(const ConvProblem& problem) {
   if (problem.role == ConvRole::kFilter) {
     const PipelineWeightPlan* const plan = weight_plan(problem);
