@@ -84,15 +84,6 @@ void Reach::add(std::int64_t shift) {
   last = std::max(last, shift);
 }
 
-PipelineReach reach_of(const std::vector<PlacedTap>& taps, std::int64_t source_phase) {
-  PipelineReach reach;
-  for (const PlacedTap& tap : taps) {
-    if (tap.source_phase != source_phase) continue;
-    for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) reach[axis].add(tap.shift[axis]);
-  }
-  return reach;
-}
-
 PipelineAxes phase_places(const PipelineTensor& tensor, std::int64_t phase) {
   PipelineAxes places;
   for (std::size_t axis = kPipelineAxes; axis-- > 0; phase /= tensor.step[axis])

@@ -7,7 +7,6 @@
 #include <adjoint/ops/conv/pipeline/plan.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -38,13 +37,9 @@ std::vector<PlacedTap> placed_taps(const PipelineGeometry& g, std::size_t inner 
 struct Reach {
   std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = std::numeric_limits<std::int64_t>::min();
 
-  bool is_empty() const { return first > last; }
-  std::int64_t halo() const { return is_empty() ? 0 : last - first; }
+  std::int64_t halo() const { return last - first; }
   void add(std::int64_t shift);
 };
-using PipelineReach = std::array<Reach, kPipelineAxes>;
-/// The ranges of the taps that read a phase of the source.
-PipelineReach reach_of(const std::vector<PlacedTap>& taps, std::int64_t source_phase);
 
 /// The orders of a geometry's axes that are worth a plan with tiles of `size` positions on each axis: its own first,
 /// and those that make fewer tiles of the result, or of each of its phases.

@@ -59,7 +59,7 @@ bool list_sets(const std::vector<std::vector<TapRun>>& phases, PipelineWeightPla
   for (const std::vector<TapRun>& runs : phases) {
     for (std::size_t run = 0; run < runs.size(); run += set_runs) {
       if (sets++ == kMostWeightSets) return false;
-      PipelineReach reach;
+      std::array<Reach, kPipelineAxes> reach;
       for (std::size_t i = run; i < std::min(run + set_runs, runs.size()); ++i) {
         for (const PlacedTap& tap : runs[i]) {
           for (std::size_t axis = 0; axis < kPipelineAxes; ++axis) reach[axis].add(tap.shift[axis]);
